@@ -1,0 +1,122 @@
+//! A SQLite file, and connections to it that each live on a thread of their own.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::SqliteError;
+
+/// How long a statement waits for another process's lock before it gives up.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many calls may wait for a connection: beyond that, callers wait before they are queued.
+const QUEUE: usize = 64;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write a file that exists.
+    Write,
+    /// Read and write; make the file if there is none.
+    Create,
+    /// Read only.
+    Read,
+}
+
+/// A connection to a SQLite file on a thread of its own.
+///
+/// Calls run one after another. The thread ends, and the connection closes, when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct Database {
+    path: PathBuf,
+    calls: mpsc::Sender<Call>,
+}
+
+type Call = Box<dyn FnOnce(&mut Connection) + Send>;
+
+impl Database {
+    /// Opens the file in WAL mode, with a busy timeout.
+    pub async fn open(path: &Path, access: Access) -> Result<Self, SqliteError> {
+        Database::open_with(path, access, |_| Ok(())).await
+    }
+
+    /// Opens the file, and prepares the connection (functions, temporary tables) before its first call.
+    pub async fn open_with<P>(path: &Path, access: Access, prepare: P) -> Result<Self, SqliteError>
+    where
+        P: FnOnce(&Connection) -> rusqlite::Result<()> + Send + 'static,
+    {
+        let (calls, mut queue) = mpsc::channel::<Call>(QUEUE);
+        let (ready, opened) = oneshot::channel();
+        let path = path.to_owned();
+        let file = path.clone();
+        std::thread::Builder::new()
+            .name("seriatim-sqlite".to_owned())
+            .spawn(move || {
+                let connection = connect(&file, access).and_then(|connection| {
+                    prepare(&connection).map_err(|cause| SqliteError::new(&file, "preparing", cause))?;
+                    Ok(connection)
+                });
+                match connection {
+                    Err(error) => drop(ready.send(Err(error))),
+                    Ok(mut connection) => {
+                        drop(ready.send(Ok(())));
+                        while let Some(call) = queue.blocking_recv() {
+                            call(&mut connection);
+                        }
+                    }
+                }
+            })
+            .map_err(|cause| SqliteError::thread(&path, cause))?;
+        opened.await.map_err(|_| SqliteError::gone(&path))??;
+        Ok(Database { path, calls })
+    }
+
+    /// Runs a closure on the connection and returns what it returns. `doing` says what for, in errors.
+    pub async fn call<T, F>(&self, doing: &'static str, work: F) -> Result<T, SqliteError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let call: Call = Box::new(move |connection| drop(reply.send(work(connection))));
+        self.calls.send(call).await.map_err(|_| SqliteError::gone(&self.path))?;
+        let result = answer.await.map_err(|_| SqliteError::gone(&self.path))?;
+        result.map_err(|cause| SqliteError::new(&self.path, doing, cause))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn connect(path: &Path, access: Access) -> Result<Connection, SqliteError> {
+    let doing = "opening";
+    let flags = match access {
+        Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+    };
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|cause| SqliteError::new(path, doing, cause))?;
+    configure(&connection, access).map_err(|cause| SqliteError::new(path, doing, cause))?;
+    Ok(connection)
+}
+
+fn configure(connection: &Connection, access: Access) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(128);
+    // The first read of the file: a corrupt or foreign one is found here.
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    if access != Access::Read {
+        if !mode.eq_ignore_ascii_case("wal") {
+            connection.pragma_update(None, "journal_mode", "wal")?;
+        }
+        // In WAL mode this survives the death of the process; only a power failure can undo the last commits,
+        // and then effect and checkpoint, or parked change and position, go together.
+        connection.pragma_update(None, "synchronous", "normal")?;
+    }
+    Ok(())
+}

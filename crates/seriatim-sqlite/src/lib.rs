@@ -1,0 +1,20 @@
+//! Seriatim on SQLite.
+//!
+//! - [`SqliteStore`]: the store in one file, shared by any number of processes on one machine.
+//! - [`Source`]: a SQLite file whose tables are watched; [`Source::journal`] and [`Source::log`] are its captures by triggers.
+//! - [`in_transaction`]: a handler whose effect is in the checkpoint's transaction: exactly once.
+//!
+//! SQLite is bundled, each connection lives on a thread of its own ([`Database`]).
+
+mod database;
+mod error;
+mod migrate;
+mod store;
+mod capture;
+mod transaction;
+
+pub use database::Database;
+pub use error::SqliteError;
+pub use store::SqliteStore;
+pub use capture::{Capture, Source};
+pub use transaction::{InTransaction, in_transaction};

@@ -1,0 +1,39 @@
+//! Versioned migrations: SQL files applied in order, each once, whoever comes first.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// One part of Seriatim that keeps tables in a file, with its migrations in order.
+pub(crate) struct Component {
+    /// Its name in the table of versions.
+    pub name: &'static str,
+    /// The SQL of version 1, 2, ….
+    pub migrations: &'static [&'static str],
+}
+
+const VERSIONS: &str = include_str!("../migrations/versions.sql");
+const READ: &str = include_str!("../queries/migration_read.sql");
+const WRITE: &str = include_str!("../queries/migration_write.sql");
+
+/// Brings a component's tables up to date. Two processes at once are fine: the second finds nothing left to do.
+pub(crate) fn migrate(connection: &mut Connection, component: &Component) -> rusqlite::Result<()> {
+    if version(connection, component.name)? >= component.migrations.len() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(VERSIONS)?;
+    let done = version(&transaction, component.name)?;
+    for (index, migration) in component.migrations.iter().enumerate().skip(done) {
+        transaction.execute_batch(migration)?;
+        transaction.execute(WRITE, (component.name, index as i64 + 1))?;
+    }
+    transaction.commit()
+}
+
+/// How many migrations of the component the file has. Zero when Seriatim was never here.
+pub(crate) fn version(connection: &Connection, component: &str) -> rusqlite::Result<usize> {
+    if !connection.table_exists(None, "seriatim_version")? {
+        return Ok(0);
+    }
+    let version: Option<i64> = connection.query_row(READ, [component], |row| row.get(0))?;
+    Ok(version.unwrap_or(0) as usize)
+}

@@ -1,0 +1,247 @@
+//! A change: one thing that happened to one object.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::name::{FeedName, Partition};
+use crate::value::{Key, Row, serialize_for_users};
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Op {
+    /// The row came to be.
+    Insert,
+    /// The row took another state.
+    Update,
+    /// The row is gone.
+    Delete,
+    /// The row was inserted or updated; the capture cannot tell which.
+    Upsert,
+    /// The whole table was emptied.
+    Truncate,
+    /// A producer pushed an event.
+    Event,
+}
+
+impl Op {
+    /// The word for it in JSON, SQL parameters and on screen.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Op::Insert => "insert",
+            Op::Update => "update",
+            Op::Delete => "delete",
+            Op::Upsert => "upsert",
+            Op::Truncate => "truncate",
+            Op::Event => "event",
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A place in a partition. Only its source knows what it means and which of two comes first.
+///
+/// Everybody else keeps it, compares it for equality and hands it back.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Position(Place);
+
+/// Most positions are one number, millions of them a second: those need no memory of their own.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Place {
+    Number(u64),
+    Text(Arc<str>),
+}
+
+impl Position {
+    /// The position that is this number.
+    pub fn number(number: u64) -> Self {
+        Position(Place::Number(number))
+    }
+
+    /// The position of this text. A text that is a number's own decimal form is that number.
+    pub fn text(text: &str) -> Self {
+        match text.parse::<u64>() {
+            Ok(number) if number.to_string() == text => Position::number(number),
+            _ => Position(Place::Text(Arc::from(text))),
+        }
+    }
+
+    /// The number, when the position is one.
+    pub fn as_number(&self) -> Option<u64> {
+        match self.0 {
+            Place::Number(number) => Some(number),
+            Place::Text(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Place::Number(number) => write!(f, "{number}"),
+            Place::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Position({self})")
+    }
+}
+
+impl FromStr for Position {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Position::text(text))
+    }
+}
+
+impl Serialize for Position {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Position {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(|text| Position::text(&text))
+    }
+}
+
+/// One thing that happened to one object.
+///
+/// Cheap to clone: rows are shared. Its serde form is lossless and for stores;
+/// what users see is [`Change::to_json`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The feed it came through.
+    pub feed: FeedName,
+    /// The partition of the feed it belongs to, by its key.
+    pub partition: Partition,
+    /// Its place in the partition.
+    pub position: Position,
+    /// The object it is about; `None` only for [`Op::Truncate`], which is about all of them.
+    pub key: Option<Key>,
+    /// What happened.
+    pub op: Op,
+    /// When, by the clock of the database that was written to. Order never depends on it.
+    pub at: Timestamp,
+    /// The row before, where the capture knows it.
+    pub before: Option<Row>,
+    /// The row after, where there is one.
+    pub after: Option<Row>,
+    /// A number that is unique in the feed, and the same on every redelivery.
+    pub id: u64,
+    /// The `id` of the object's previous change, in feeds that keep a chain.
+    pub prev: Option<u64>,
+}
+
+/// A change the way users see it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    feed: &'a FeedName,
+    partition: Partition,
+    position: &'a Position,
+    key: Option<ShownRow<'a>>,
+    op: Op,
+    at: String,
+    before: Option<ShownRow<'a>>,
+    after: Option<ShownRow<'a>>,
+    id: u64,
+    prev: Option<u64>,
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct ShownRow<'a>(#[serde(serialize_with = "serialize_for_users")] &'a Row);
+
+impl Change {
+    /// The lane it runs in: changes with the same number never overtake each other.
+    ///
+    /// Two objects whose keys share a hash share a lane, which costs them some speed and nothing else.
+    pub fn lane(&self) -> u64 {
+        self.key.as_ref().map_or(0, Key::hash)
+    }
+
+    /// The change as one line of JSON, in the form of the user's contract.
+    pub fn to_json(&self) -> String {
+        let shown = Shown {
+            feed: &self.feed,
+            partition: self.partition,
+            position: &self.position,
+            key: self.key.as_ref().map(|key| ShownRow(key.row())),
+            op: self.op,
+            at: format!("{:.6}", self.at),
+            before: self.before.as_ref().map(ShownRow),
+            after: self.after.as_ref().map(ShownRow),
+            id: self.id,
+            prev: self.prev,
+        };
+        serde_json::to_string(&shown).expect("strings, numbers and maps with string keys always serialize")
+    }
+
+    /// Roughly how many bytes the change occupies, for limits on memory.
+    pub fn weight(&self) -> usize {
+        let row = |row: &Option<Row>| row.as_ref().map_or(0, Row::weight);
+        let key = self.key.as_ref().map_or(0, |key| key.row().weight());
+        size_of::<Change>() + key + row(&self.before) + row(&self.after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{Columns, Value};
+
+    fn change() -> Change {
+        let columns = Columns::new(["id", "amount"]);
+        let row = |amount| Row::new(columns.clone(), [Value::Integer(42), Value::Integer(amount)]);
+        Change {
+            feed: FeedName::new("totals").unwrap(),
+            partition: Partition(3),
+            position: Position::text("17:4211"),
+            key: Some(Key::of("id", Value::Integer(42))),
+            op: Op::Update,
+            at: "2026-11-15T08:00:00.123456Z".parse().unwrap(),
+            before: Some(row(1)),
+            after: Some(row(2)),
+            id: 4211,
+            prev: Some(4017),
+        }
+    }
+
+    #[test]
+    fn a_change_reads_as_the_contract_says() {
+        let expected = concat!(
+            r#"{"feed":"totals","partition":3,"position":"17:4211","key":{"id":42},"op":"update","#,
+            r#""at":"2026-11-15T08:00:00.123456Z","before":{"id":42,"amount":1},"after":{"id":42,"amount":2},"#,
+            r#""id":4211,"prev":4017}"#
+        );
+        assert_eq!(change().to_json(), expected);
+    }
+
+    #[test]
+    fn a_stored_change_comes_back_whole() {
+        let stored = serde_json::to_string(&change()).unwrap();
+        assert_eq!(serde_json::from_str::<Change>(&stored).unwrap(), change());
+    }
+
+    #[test]
+    fn a_position_is_a_number_only_in_its_own_form() {
+        assert_eq!(Position::text("17").as_number(), Some(17));
+        assert_eq!(Position::text("017").as_number(), None);
+        assert_eq!(Position::text("+17").as_number(), None);
+        assert_eq!(Position::text("17:1").to_string(), "17:1");
+    }
+}

@@ -1,0 +1,79 @@
+//! What a handler says when it could not.
+
+use std::fmt;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::name::Epoch;
+use crate::source::Cause;
+use crate::store::StoreError;
+
+/// What kind of failure: it decides what is done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// This change failed: try again, and park its object after the last attempt.
+    Change,
+    /// This change will never succeed: park its object now.
+    Poison,
+    /// The target itself is not there: every change would fail. Wait for it; park nothing.
+    Target,
+}
+
+/// Why a handler could not handle changes.
+#[derive(Debug)]
+pub struct Failure {
+    /// What to do about it.
+    pub kind: FailureKind,
+    /// What went wrong.
+    pub cause: Cause,
+    /// The target asked not to be tried again before this has passed.
+    pub retry_after: Option<Duration>,
+}
+
+impl Failure {
+    /// This change failed; it may succeed another time.
+    pub fn change(cause: impl Into<Cause>) -> Self {
+        Failure { kind: FailureKind::Change, cause: cause.into(), retry_after: None }
+    }
+
+    /// This change can never succeed.
+    pub fn poison(cause: impl Into<Cause>) -> Self {
+        Failure { kind: FailureKind::Poison, ..Failure::change(cause) }
+    }
+
+    /// The target is not there.
+    pub fn target(cause: impl Into<Cause>) -> Self {
+        Failure { kind: FailureKind::Target, ..Failure::change(cause) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(f)
+    }
+}
+
+/// Any error of a handler of one's own is a failure of that change.
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
+    fn from(cause: E) -> Self {
+        Failure::change(cause)
+    }
+}
+
+/// Why effect and checkpoint did not happen. Neither of them did.
+#[derive(Debug, Error)]
+pub enum CommitError {
+    /// The lease has changed hands.
+    #[error("the lease is lost: its epoch is {by} now")]
+    Fenced {
+        /// The epoch that the lease has now.
+        by: Epoch,
+    },
+    /// The handler failed.
+    #[error("{0}")]
+    Failed(Failure),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

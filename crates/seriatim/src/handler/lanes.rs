@@ -1,0 +1,5 @@
+//! Lanes.
+/// B
+pub struct Batch;
+/// L
+pub struct Lanes;

@@ -1,0 +1,89 @@
+//! **Handle.** What the user wants done with changes.
+//!
+//! ```text
+//!   partition ──▶ lanes ──▶ batch ──▶ handler ──▶ done ──▶ low-water mark ──▶ checkpoint
+//!                  ▲ one for each key            └─▶ failed: again, then park, skip or stop
+//! ```
+//!
+//! A [`Handler`] may be called at the same time for different keys, never for one key. Its effect and the checkpoint are
+//! two steps, so after a crash it may see a change again, with the same id: at least once.
+//! A [`TransactionalHandler`] makes effect and checkpoint one step: exactly once.
+
+mod failure;
+mod lanes;
+mod retry;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+pub use failure::{CommitError, Failure, FailureKind};
+pub use lanes::{Batch, Lanes};
+pub use retry::{Backoff, Retry, Then};
+
+use crate::change::Change;
+use crate::lease::Lease;
+use crate::store::Checkpoint;
+
+/// What a handler may want to know about the call it is in.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The lease under which the changes are handled: feed, partition, epoch.
+    pub lease: Arc<Lease>,
+    /// Which try this is, from 1.
+    pub attempt: u32,
+}
+
+/// Handles changes, at least once each.
+///
+/// Any closure `Fn(Change, Context) -> impl Future<Output = Result<(), E>>` is one, called for one change at a time.
+///
+/// # What it can rely on
+/// - The changes of one key come one at a time, in the order in which they committed; within `changes` too.
+/// - No call starts after the lease is lost or the host is closing.
+/// - A call that returns an error, panics or outlives its timeout is repeated with the same changes, or with parts of them.
+#[async_trait]
+pub trait Handler: Send + Sync + 'static {
+    /// Handles these changes, of one or many keys. `Ok` means that all of them are done.
+    async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure>;
+}
+
+#[async_trait]
+impl<F, Fut, E> Handler for F
+where
+    F: Fn(Change, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), E>> + Send,
+    E: Into<Failure>,
+{
+    async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
+        for change in changes {
+            self(change.clone(), context.clone()).await.map_err(Into::into)?;
+        }
+        Ok(())
+    }
+}
+
+/// Handles changes and moves the checkpoint in one transaction: exactly once.
+///
+/// The SQL stores provide implementations that run a closure inside the transaction.
+#[async_trait]
+pub trait TransactionalHandler: Send + Sync + 'static {
+    /// Does the effect of `changes` and `checkpoint`, both or neither, if the lease still counts.
+    /// `changes` may be empty when everything in the checkpoint is parked.
+    async fn handle_and_checkpoint(
+        &self,
+        changes: &[Change],
+        checkpoint: &Checkpoint,
+        context: &Context,
+    ) -> Result<(), CommitError>;
+}
+
+/// How a feed's changes are handled.
+#[derive(Clone)]
+pub enum Handling {
+    /// Effect, then checkpoint.
+    AtLeastOnce(Arc<dyn Handler>),
+    /// Effect and checkpoint in one.
+    ExactlyOnce(Arc<dyn TransactionalHandler>),
+}

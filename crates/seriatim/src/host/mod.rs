@@ -1,0 +1,3 @@
+//! A host.
+/// A host.
+pub struct Host;

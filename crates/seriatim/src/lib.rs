@@ -1,0 +1,38 @@
+//! Seriatim notices every change of a database's records and has each one handled in order, once, by a fleet of
+//! workers that may crash at any moment.
+//!
+//! ```text
+//!    notice            order               own                handle                 remember
+//!  ┌──────────┐     ┌──────────┐     ┌──────────────┐     ┌──────────────┐     ┌────────────────┐
+//!  │ source   │ ──▶ │ order    │ ──▶ │ lease + host │ ──▶ │ handler      │ ──▶ │ store          │
+//!  │ journal  │     │ partition│     │ balance      │     │ lanes, retry │     │ checkpoint,    │
+//!  │ log      │     │ by key   │     │ fence        │     │ park         │     │ fenced, with   │
+//!  │          │     │          │     │ hand over    │     │              │     │ the effect     │
+//!  │          │     │          │     │              │     │              │     │ where it can   │
+//!  └──────────┘     └──────────┘     └──────────────┘     └──────────────┘     └────────────────┘
+//!                           every box talks to one `store`, and only through its contract
+//! ```
+//!
+//! The modules below stand in the order of that way. This crate has no database driver in it: `seriatim-sqlite` brings
+//! the store and the captures for SQLite.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+pub mod change;
+pub mod clock;
+pub mod name;
+pub mod value;
+
+pub mod source;
+pub mod order;
+pub mod lease;
+pub mod host;
+pub mod handler;
+pub mod store;
+
+pub use change::{Change, Op, Position};
+pub use handler::{Context, Failure, Handler, TransactionalHandler};
+pub use host::Host;
+pub use name::{Epoch, FeedName, HostName, Partition};
+pub use store::{MemoryStore, Store};
+pub use value::{Columns, Key, Row, Value};

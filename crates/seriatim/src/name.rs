@@ -1,0 +1,145 @@
+//! Names and numbers that must not be mixed up.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Names longer than this are refused: they are keys in stores and words on screens.
+const LONGEST: usize = 200;
+
+/// A name that cannot be used, and why.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{what} {name:?} is no good: {why}")]
+pub struct BadName {
+    what: &'static str,
+    name: String,
+    why: &'static str,
+}
+
+fn checked(what: &'static str, name: &str) -> Result<Arc<str>, BadName> {
+    let why = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > LONGEST {
+        "it is longer than 200 bytes"
+    } else if name.chars().any(char::is_control) {
+        "it has a control character in it"
+    } else {
+        return Ok(Arc::from(name));
+    };
+    Err(BadName { what, name: name.to_owned(), why })
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $type(Arc<str>);
+
+        impl $type {
+            /// Accepts any text of 1 to 200 bytes without control characters.
+            pub fn new(name: &str) -> Result<Self, BadName> {
+                checked($what, name).map($type)
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// The name of a feed.
+    FeedName,
+    "feed name"
+);
+name!(
+    /// The name of a host: one running process that owns leases.
+    HostName,
+    "host name"
+);
+name!(
+    /// Tells one store from every other, also from one that was deleted and made anew at the same place.
+    StoreId,
+    "store id"
+);
+name!(
+    /// One life of one host: a host that starts again under its old name is another session.
+    SessionId,
+    "session id"
+);
+
+impl SessionId {
+    /// A session id that no other process draws.
+    pub fn random() -> Self {
+        SessionId(random_id())
+    }
+}
+
+impl StoreId {
+    /// A store id that no other store has.
+    pub fn random() -> Self {
+        StoreId(random_id())
+    }
+}
+
+fn random_id() -> Arc<str> {
+    Arc::from(format!("{:032x}", fastrand::u128(..)))
+}
+
+/// A slice of a feed, counted from zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Partition(pub u32);
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The fencing number of a lease: one more each time the lease changes hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Epoch(pub u64);
+
+impl Epoch {
+    /// The epoch of the next owner.
+    pub fn next(self) -> Self {
+        Epoch(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_names_say_why() {
+        assert_eq!(FeedName::new("").unwrap_err().to_string(), r#"feed name "" is no good: it is empty"#);
+        assert!(HostName::new("a\nb").unwrap_err().to_string().contains("control character"));
+        assert!(HostName::new(&"x".repeat(201)).is_err());
+        assert_eq!(FeedName::new("totals für Öl").unwrap().as_str(), "totals für Öl");
+    }
+
+    #[test]
+    fn no_two_sessions_are_alike() {
+        assert_ne!(SessionId::random(), SessionId::random());
+    }
+}

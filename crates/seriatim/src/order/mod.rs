@@ -1,0 +1,30 @@
+//! **Order.** What keeps the changes of one object in line.
+//!
+//! Order is per object and rests on two facts: all changes of one key are in one partition ([`partition_of`]), and
+//! inside a partition they run in one lane (see [`crate::handler::Lanes`]). The `id`/`prev` chain and its gate belong here too.
+
+use crate::name::Partition;
+use crate::value::Key;
+
+/// The partition that a key belongs to, of so many.
+///
+/// The same key always lands in the same partition as long as the count stays the same; that is why the count of a feed
+/// that has run cannot be changed silently.
+pub fn partition_of(key: &Key, partitions: u32) -> Partition {
+    Partition((key.hash() % u64::from(partitions.max(1))) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Value;
+
+    #[test]
+    fn keys_spread_evenly_over_partitions() {
+        let mut counts = [0u32; 16];
+        for id in 0..16_000 {
+            counts[partition_of(&Key::of("id", Value::Integer(id)), 16).0 as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+}

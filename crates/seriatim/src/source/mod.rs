@@ -1,0 +1,157 @@
+//! **Notice.** Where changes come from.
+//!
+//! A [`Feed`] is one capture of one table (or queue) of a database: a named, partitioned, ordered stream. Each
+//! database's crate implements this contract; the host knows nothing else of it.
+//!
+//! ```text
+//!   open ──▶ where a new consumer begins
+//!   read ──▶ slices: for each partition asked for, its changes after a position, and how far that went
+//!   wait ──▶ returns when another read may find more
+//!   consumed ─▶ what nobody needs any more may be pruned
+//! ```
+//!
+//! Positions are the feed's own: the host keeps them and hands them back. A slice says how far it *looked*
+//! ([`Slice::upto`]), not only what it found, so a partition for which nothing happens still moves on.
+
+mod error;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+pub use error::{Cause, SourceError};
+
+use crate::change::{Change, Position};
+use crate::name::{FeedName, Partition, StoreId};
+
+/// Where a new consumer of a feed begins. Ignored once there is a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// The rows that exist already come first, then every change.
+    Beginning,
+    /// Only what is written from now on. Pinned when the feed is first opened.
+    Now,
+    /// Changes from this moment on, as far back as the source still has them.
+    Time(Timestamp),
+}
+
+/// Who consumes a feed, by the source's own books: retention waits for each consumer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Consumer {
+    /// The feed's name.
+    pub feed: FeedName,
+    /// The store that keeps its checkpoints.
+    pub store: StoreId,
+}
+
+/// One partition, and the position after which it wants to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The partition.
+    pub partition: Partition,
+    /// Everything up to and including this is already read.
+    pub after: Position,
+}
+
+/// How much one read may return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// At most this many rows are looked at.
+    pub rows: usize,
+    /// No further row is added once the changes weigh this many bytes (see [`Change::weight`]).
+    pub bytes: usize,
+}
+
+/// What a read found for one partition.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// The partition.
+    pub partition: Partition,
+    /// Its changes, in order.
+    pub changes: Vec<Change>,
+    /// How far the read looked: the next one goes on after this.
+    pub upto: Position,
+    /// The read saw the end of what was committed when it began.
+    pub caught_up: bool,
+}
+
+/// How far behind a partition is. `None` means unknown, never zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lag {
+    /// Changes committed and not yet checkpointed.
+    pub changes: Option<u64>,
+    /// Age of the oldest of them by the source's clock; zero when there is none.
+    pub seconds: Option<f64>,
+}
+
+/// How far the reading of existing rows has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backfill {
+    /// Rows read, over all partitions.
+    pub done: u64,
+    /// Rows that existed when it began.
+    pub total: u64,
+}
+
+/// Something that holds a feed back, in words for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocker {
+    /// What blocks, by name.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// One capture of one table of a database, as a stream of changes.
+///
+/// # Promises
+/// - Every change committed after the consumer's start is returned by a read of its key's partition. None is skipped,
+///   however late its transaction commits.
+/// - The changes of one key are all in one partition, in the order in which they committed.
+/// - Reading again after the same position returns the same changes with the same ids, as long as they are retained;
+///   a position that retention has passed is an error, never a gap.
+#[async_trait]
+pub trait Feed: Send + Sync + 'static {
+    /// The feed's name.
+    fn name(&self) -> &FeedName;
+
+    /// Into how many partitions the feed is sliced.
+    fn partitions(&self) -> u32;
+
+    /// Installs what is missing in the source, registers the consumer, and returns the position at which every
+    /// partition of a new consumer begins. Calling it again changes nothing and returns the same position.
+    async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError>;
+
+    /// Reads on for `cursors[0]` and for whichever of the others the same pass can serve.
+    ///
+    /// Returns a slice for each partition it served, `cursors[0]` always among them. Rows of partitions that were not
+    /// asked for are passed over. A caller that puts the longest-waiting cursor first serves all fairly, so one
+    /// partition far behind never holds up the rest.
+    async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError>;
+
+    /// Returns when something may have been committed since the last read began, or after `timeout`.
+    async fn wait(&self, timeout: Duration);
+
+    /// Tells the source that this consumer has handled everything up to these positions, one for each partition,
+    /// so that it can prune, in small steps. Returns how many rows it pruned; more may be left for the next call.
+    async fn consumed(&self, consumer: &Consumer, positions: &[Position]) -> Result<u64, SourceError>;
+
+    /// Forgets the consumer; takes out what was installed when it was the last one.
+    async fn close(&self, consumer: &Consumer) -> Result<(), SourceError>;
+
+    /// The position that a rewind to `start` means for this consumer. Moves the consumer's start in the source's books.
+    async fn rewind(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError>;
+
+    /// Whether this position, given by a user, is one of the feed's and still retained.
+    async fn validate(&self, position: &Position) -> Result<(), SourceError>;
+
+    /// How far each partition is behind, in the order of the cursors. Reads only; cheap enough for a dashboard.
+    async fn lag(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, SourceError>;
+
+    /// How far a running backfill is for the partition at this position; `None` when the position is past it.
+    async fn backfill(&self, at: &Position) -> Result<Option<Backfill>, SourceError>;
+
+    /// What holds this feed back right now, if anything does.
+    async fn blockers(&self) -> Result<Vec<Blocker>, SourceError>;
+}

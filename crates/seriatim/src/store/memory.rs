@@ -1,0 +1,3 @@
+//! Memory.
+/// Memory.
+pub struct MemoryStore;
