@@ -61,7 +61,9 @@ impl Value {
             Value::Decimal(text) | Value::Text(text) => Json::String(text.as_ref().to_owned()),
             Value::Bytes(bytes) => Json::String(base64::engine::general_purpose::STANDARD.encode(bytes)),
             Value::Time(time) => Json::String(time.to_string()),
-            Value::Json(text) => serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_string())),
+            Value::Json(text) => {
+                serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_string()))
+            }
         }
     }
 
@@ -187,7 +189,9 @@ impl Row {
 
     /// The row as users see it: a JSON object in the order of the columns.
     pub fn to_json(&self) -> serde_json::Value {
-        let object = self.iter().map(|(name, value)| (name.to_owned(), value.to_json()));
+        let object = self
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.to_json()));
         serde_json::Value::Object(object.collect())
     }
 
@@ -198,7 +202,10 @@ impl Row {
             Value::Bytes(bytes) => bytes.len(),
             _ => 0,
         };
-        self.values.iter().map(|value| size_of::<Value>() + payload(value)).sum()
+        self.values
+            .iter()
+            .map(|value| size_of::<Value>() + payload(value))
+            .sum()
     }
 }
 
@@ -290,8 +297,14 @@ mod tests {
     #[test]
     fn the_hash_of_a_key_never_changes() {
         // These numbers are on users' disks, as partitions: a change here loses the order of their objects.
-        assert_eq!(Key::of("id", Value::Integer(42)).hash(), 4_956_066_600_274_079_096);
-        assert_eq!(Key::of("id", Value::Text("Ünï".into())).hash(), 71_225_500_092_186_556);
+        assert_eq!(
+            Key::of("id", Value::Integer(42)).hash(),
+            4_956_066_600_274_079_096
+        );
+        assert_eq!(
+            Key::of("id", Value::Text("Ünï".into())).hash(),
+            71_225_500_092_186_556
+        );
     }
 
     #[test]
@@ -323,7 +336,11 @@ mod tests {
     fn a_stored_row_comes_back_bit_for_bit() {
         let row = Row::new(
             Columns::new(["a", "b", "c"]),
-            [Value::Real(f64::NEG_INFINITY), Value::Bytes(Arc::from(*b"\xff")), Value::Text("\0".into())],
+            [
+                Value::Real(f64::NEG_INFINITY),
+                Value::Bytes(Arc::from(*b"\xff")),
+                Value::Text("\0".into()),
+            ],
         );
         let stored = serde_json::to_string(&row).unwrap();
         assert_eq!(serde_json::from_str::<Row>(&stored).unwrap(), row);

@@ -29,22 +29,46 @@ pub struct Failure {
     pub cause: Cause,
     /// The target asked not to be tried again before this has passed.
     pub retry_after: Option<Duration>,
+    /// Which of the changes failed, where the handler knows: all before it are done, none after it.
+    /// Without it, a failed batch is halved until the culprit is alone.
+    pub culprit: Option<usize>,
 }
 
 impl Failure {
     /// This change failed; it may succeed another time.
     pub fn change(cause: impl Into<Cause>) -> Self {
-        Failure { kind: FailureKind::Change, cause: cause.into(), retry_after: None }
+        Failure {
+            kind: FailureKind::Change,
+            cause: cause.into(),
+            retry_after: None,
+            culprit: None,
+        }
     }
 
     /// This change can never succeed.
     pub fn poison(cause: impl Into<Cause>) -> Self {
-        Failure { kind: FailureKind::Poison, ..Failure::change(cause) }
+        Failure {
+            kind: FailureKind::Poison,
+            ..Failure::change(cause)
+        }
     }
 
     /// The target is not there.
     pub fn target(cause: impl Into<Cause>) -> Self {
-        Failure { kind: FailureKind::Target, ..Failure::change(cause) }
+        Failure {
+            kind: FailureKind::Target,
+            ..Failure::change(cause)
+        }
+    }
+}
+
+impl Failure {
+    /// It was this change of the batch that failed; those before it are done.
+    pub fn at(self, culprit: usize) -> Self {
+        Failure {
+            culprit: Some(culprit),
+            ..self
+        }
     }
 }
 

@@ -1,5 +1,406 @@
-//! Lanes.
-/// B
-pub struct Batch;
-/// L
-pub struct Lanes;
+//! Lanes: many keys at once, one key in order, and how far everything is done. Pure: no I/O, no clock.
+//!
+//! ```text
+//!   push ──▶ ready ──take──▶ in flight ──complete──▶ done ──▶ low-water mark
+//!              ▲    └─ its lane is in flight: waits behind it
+//!              └───────── comes back, first in line, when the lane is free
+//! ```
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::change::{Change, Position};
+use crate::source::Slice;
+
+/// Lane numbers are good hashes already; hashing them again would only cost time.
+#[derive(Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only lane numbers are hashed here, and they are u64")
+    }
+
+    fn write_u64(&mut self, lane: u64) {
+        self.0 = lane;
+    }
+}
+
+type ByLane<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
+
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    change: Change,
+}
+
+/// A lane that has a batch in flight.
+#[derive(Debug)]
+struct Busy {
+    batch: u64,
+    waiting: VecDeque<Entry>,
+}
+
+/// A place that the low-water mark passes once it is done.
+#[derive(Debug)]
+struct Mark {
+    position: Position,
+    done: bool,
+}
+
+/// Changes to be handled together. Those of one key are in order.
+#[derive(Debug)]
+pub struct Batch {
+    number: u64,
+    entries: Vec<u64>,
+    lanes: Vec<u64>,
+    /// The changes.
+    pub changes: Vec<Change>,
+}
+
+/// The changes of one partition on their way through the handler.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    ready: VecDeque<Entry>,
+    busy: ByLane<Busy>,
+    parked: HashSet<u64, BuildHasherDefault<AsIs>>,
+    /// Changes of parked objects that came up, to be stored with the next checkpoint.
+    tail: Vec<Change>,
+    marks: VecDeque<Mark>,
+    /// The number of the first mark.
+    first_mark: u64,
+    low_water: Option<Position>,
+    next_batch: u64,
+    /// A change that concerns every object is in flight: nothing else may run.
+    barrier: bool,
+    held: usize,
+    weight: usize,
+}
+
+impl Lanes {
+    /// Lanes in which these objects are parked already.
+    pub fn new(parked: impl IntoIterator<Item = u64>) -> Self {
+        Lanes {
+            parked: parked.into_iter().collect(),
+            ..Lanes::default()
+        }
+    }
+
+    /// Takes in what a read found.
+    pub fn push(&mut self, slice: Slice) {
+        for change in slice.changes {
+            self.held += 1;
+            self.weight += change.weight();
+            let number = self.mark(change.position.clone(), false);
+            self.ready.push_back(Entry { number, change });
+        }
+        // How far the read looked counts too: a partition where nothing happens still moves on.
+        self.mark(slice.upto, true);
+        self.advance();
+    }
+
+    fn mark(&mut self, position: Position, done: bool) -> u64 {
+        self.marks.push_back(Mark { position, done });
+        self.first_mark + self.marks.len() as u64 - 1
+    }
+
+    /// The next changes that may run now, at most `max` of them; `None` when there are none.
+    pub fn take(&mut self, max: usize) -> Option<Batch> {
+        let number = self.next_batch;
+        let mut batch = Batch {
+            number,
+            entries: Vec::new(),
+            lanes: Vec::new(),
+            changes: Vec::new(),
+        };
+        while batch.changes.len() < max && !self.barrier {
+            let Some(entry) = self.ready.pop_front() else {
+                break;
+            };
+            if entry.change.key.is_none() {
+                if self.busy.is_empty() {
+                    self.barrier = true;
+                    self.start(&mut batch, entry);
+                } else {
+                    self.ready.push_front(entry);
+                }
+                break;
+            }
+            let lane = entry.change.lane();
+            match self.busy.get_mut(&lane) {
+                Some(busy) if busy.batch != number => busy.waiting.push_back(entry),
+                Some(_) => batch.add(entry),
+                None if self.parked.contains(&lane) => self.set_aside(entry),
+                None => self.start(&mut batch, entry),
+            }
+        }
+        if batch.changes.is_empty() {
+            return None;
+        }
+        self.next_batch += 1;
+        Some(batch)
+    }
+
+    fn start(&mut self, batch: &mut Batch, entry: Entry) {
+        let lane = entry.change.lane();
+        self.busy.insert(
+            lane,
+            Busy {
+                batch: batch.number,
+                waiting: VecDeque::new(),
+            },
+        );
+        batch.lanes.push(lane);
+        batch.add(entry);
+    }
+
+    fn set_aside(&mut self, entry: Entry) {
+        self.settle(entry.number, &entry.change);
+        self.tail.push(entry.change);
+        self.advance();
+    }
+
+    /// The batch is done: each of its changes is handled, or parked by the next checkpoint.
+    pub fn complete(&mut self, batch: Batch) {
+        self.barrier = false;
+        for (number, change) in batch.entries.iter().zip(&batch.changes) {
+            self.settle(*number, change);
+        }
+        for lane in batch.lanes {
+            if let Some(busy) = self.busy.remove(&lane) {
+                for entry in busy.waiting.into_iter().rev() {
+                    self.ready.push_front(entry);
+                }
+            }
+        }
+        self.advance();
+    }
+
+    fn settle(&mut self, number: u64, change: &Change) {
+        self.held -= 1;
+        self.weight -= change.weight();
+        self.marks[(number - self.first_mark) as usize].done = true;
+    }
+
+    fn advance(&mut self) {
+        while self.marks.front().is_some_and(|mark| mark.done) {
+            self.low_water = self.marks.pop_front().map(|mark| mark.position);
+            self.first_mark += 1;
+        }
+    }
+
+    /// From now on, this object's changes are set aside instead of run.
+    pub fn park(&mut self, lane: u64) {
+        self.parked.insert(lane);
+    }
+
+    /// Whether changes were set aside since the last call of [`Lanes::take_tail`].
+    pub fn has_tail(&self) -> bool {
+        !self.tail.is_empty()
+    }
+
+    /// The changes set aside since the last call, in order. They belong into the next checkpoint.
+    pub fn take_tail(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.tail)
+    }
+
+    /// Everything up to here is handled or set aside; `None` before the first such place.
+    pub fn low_water(&self) -> Option<&Position> {
+        self.low_water.as_ref()
+    }
+
+    /// Where the low-water mark will stand once this batch is complete.
+    pub fn low_water_after(&self, batch: &Batch) -> Option<&Position> {
+        let mut inside = batch.entries.iter().copied().peekable();
+        let numbered = self.marks.iter().zip(self.first_mark..);
+        let passed = numbered.take_while(|(mark, number)| inside.next_if_eq(number).is_some() || mark.done);
+        passed.last().map(|(mark, _)| &mark.position).or(self.low_water())
+    }
+
+    /// How many changes are inside: ready, waiting or in flight.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Roughly how many bytes they occupy.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+}
+
+impl Batch {
+    fn add(&mut self, entry: Entry) {
+        self.entries.push(entry.number);
+        self.changes.push(entry.change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::Op;
+    use crate::name::{FeedName, Partition};
+    use crate::value::{Key, Value};
+    use proptest::prelude::*;
+
+    fn change(id: u64, key: i64) -> Change {
+        Change {
+            feed: FeedName::new("f").unwrap(),
+            partition: Partition(0),
+            position: Position::number(id),
+            key: (key >= 0).then(|| Key::of("id", Value::Integer(key))),
+            op: if key >= 0 { Op::Update } else { Op::Truncate },
+            at: jiff::Timestamp::UNIX_EPOCH,
+            before: None,
+            after: None,
+            id,
+            prev: None,
+        }
+    }
+
+    fn slice(changes: Vec<Change>, upto: u64) -> Slice {
+        Slice {
+            partition: Partition(0),
+            changes,
+            upto: Position::number(upto),
+            caught_up: false,
+        }
+    }
+
+    fn ids(batch: &Batch) -> Vec<u64> {
+        batch.changes.iter().map(|change| change.id).collect()
+    }
+
+    #[test]
+    fn a_key_in_flight_waits_and_others_pass() {
+        let mut lanes = Lanes::default();
+        lanes.push(slice(vec![change(1, 7), change(2, 7), change(3, 8)], 3));
+        let first = lanes.take(1).unwrap();
+        let second = lanes.take(10).unwrap();
+        assert_eq!((ids(&first), ids(&second)), (vec![1], vec![3]));
+        assert!(lanes.take(10).is_none(), "2 waits for 1");
+        lanes.complete(first);
+        assert_eq!(ids(&lanes.take(10).unwrap()), [2]);
+    }
+
+    #[test]
+    fn the_low_water_mark_waits_for_the_slowest() {
+        let mut lanes = Lanes::default();
+        lanes.push(slice(vec![change(1, 1), change(2, 2)], 9));
+        let (slow, fast) = (lanes.take(1).unwrap(), lanes.take(1).unwrap());
+        lanes.complete(fast);
+        assert_eq!(lanes.low_water(), None);
+        lanes.complete(slow);
+        assert_eq!(
+            lanes.low_water(),
+            Some(&Position::number(9)),
+            "up to where the read looked"
+        );
+    }
+
+    #[test]
+    fn where_the_mark_will_be_is_known_before() {
+        let mut lanes = Lanes::default();
+        lanes.push(slice(vec![change(1, 1), change(2, 2), change(3, 3)], 9));
+        let first = lanes.take(2).unwrap();
+        assert_eq!(lanes.low_water_after(&first), Some(&Position::number(2)));
+        lanes.complete(first);
+        let last = lanes.take(2).unwrap();
+        assert_eq!(lanes.low_water_after(&last), Some(&Position::number(9)));
+    }
+
+    #[test]
+    fn a_read_that_found_nothing_moves_the_mark() {
+        let mut lanes = Lanes::default();
+        lanes.push(slice(vec![], 5));
+        assert_eq!(lanes.low_water(), Some(&Position::number(5)));
+    }
+
+    #[test]
+    fn changes_of_a_parked_object_are_set_aside_in_order() {
+        let mut lanes = Lanes::default();
+        lanes.push(slice(
+            vec![change(1, 7), change(2, 7), change(3, 8), change(4, 7)],
+            4,
+        ));
+        let poison = lanes.take(1).unwrap();
+        lanes.park(poison.changes[0].lane());
+        lanes.complete(poison);
+        assert_eq!(ids(&lanes.take(10).unwrap()), [3]);
+        let tail: Vec<u64> = lanes.take_tail().iter().map(|change| change.id).collect();
+        assert_eq!(tail, [2, 4]);
+    }
+
+    #[test]
+    fn a_change_of_everything_runs_alone() {
+        let mut lanes = Lanes::default();
+        lanes.push(slice(vec![change(1, 1), change(2, -1), change(3, 2)], 3));
+        let before = lanes.take(10).unwrap();
+        assert_eq!(ids(&before), [1]);
+        assert!(lanes.take(10).is_none());
+        lanes.complete(before);
+        let truncate = lanes.take(10).unwrap();
+        assert_eq!(ids(&truncate), [2]);
+        assert!(lanes.take(10).is_none());
+        lanes.complete(truncate);
+        assert_eq!(ids(&lanes.take(10).unwrap()), [3]);
+    }
+
+    proptest! {
+        /// Whatever is pushed, taken and completed in whatever order: each change runs once, each key in order and one
+        /// batch at a time, and the mark never passes a change that is not done nor goes back.
+        #[test]
+        fn every_key_in_order_and_the_mark_is_honest(
+            keys in prop::collection::vec(-1i64..6, 1..120),
+            steps in prop::collection::vec((0usize..4, 1usize..5, any::<usize>()), 1..300),
+        ) {
+            let mut lanes = Lanes::default();
+            let mut incoming = keys.iter().enumerate().map(|(i, key)| change(i as u64 + 1, *key));
+            let mut flying: Vec<Batch> = Vec::new();
+            let mut started: Vec<u64> = Vec::new();
+            let mut done = vec![false; keys.len() + 1];
+            done[0] = true;
+            let endgame = (0..keys.len() * 4).map(|_| (3, 5, 0usize));
+            let steps: Vec<_> = steps.into_iter().chain(endgame).collect();
+            let mut mark = 0;
+            for (kind, size, which) in steps {
+                if kind == 0 || kind == 3 {
+                    let changes: Vec<Change> = incoming.by_ref().take(size).collect();
+                    if let Some(last) = changes.last().map(|change| change.id) {
+                        lanes.push(slice(changes, last));
+                    }
+                }
+                if kind == 1 || kind == 3 {
+                    if let Some(batch) = lanes.take(size) {
+                        for change in &batch.changes {
+                            let clash = flying.iter().flat_map(|other| &other.changes).any(|other| {
+                                other.key == change.key || other.key.is_none() || change.key.is_none()
+                            });
+                            prop_assert!(!clash, "two batches of one key in flight");
+                            let earlier = started.iter().filter(|id| keys[**id as usize - 1] == keys[change.id as usize - 1]);
+                            prop_assert!(earlier.max().is_none_or(|last| *last < change.id), "overtaken");
+                            started.push(change.id);
+                        }
+                        flying.push(batch);
+                    }
+                }
+                if (kind == 2 || kind == 3) && !flying.is_empty() {
+                    let batch = flying.remove(which % flying.len());
+                    batch.changes.iter().for_each(|change| done[change.id as usize] = true);
+                    lanes.complete(batch);
+                }
+                let now = lanes.low_water().and_then(Position::as_number).unwrap_or(0);
+                prop_assert!(now >= mark, "the mark went back");
+                mark = now;
+                prop_assert!(done[..=mark as usize].iter().all(|done| *done), "the mark passed an open change");
+            }
+            prop_assert_eq!(started.len(), keys.len());
+            prop_assert_eq!(mark as usize, keys.len());
+            prop_assert_eq!((lanes.held(), lanes.weight()), (0, 0));
+        }
+    }
+}

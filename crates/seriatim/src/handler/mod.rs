@@ -9,6 +9,7 @@
 //! two steps, so after a crash it may see a change again, with the same id: at least once.
 //! A [`TransactionalHandler`] makes effect and checkpoint one step: exactly once.
 
+mod attempt;
 mod failure;
 mod lanes;
 mod retry;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+pub(crate) use attempt::{Attempts, Plain, Ran, Transactional, Try};
 pub use failure::{CommitError, Failure, FailureKind};
 pub use lanes::{Batch, Lanes};
 pub use retry::{Backoff, Retry, Then};
@@ -57,8 +59,10 @@ where
     E: Into<Failure>,
 {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
-        for change in changes {
-            self(change.clone(), context.clone()).await.map_err(Into::into)?;
+        for (index, change) in changes.iter().enumerate() {
+            self(change.clone(), context.clone())
+                .await
+                .map_err(|error| error.into().at(index))?;
         }
         Ok(())
     }

@@ -1,3 +1,176 @@
-//! A host.
-/// A host.
-pub struct Host;
+//! A host: one running process that owns leases and runs handlers.
+//!
+//! ```text
+//!   keeper ── renews, takes, asks for, hands over leases ──▶ store
+//!     └─▶ one partition each ◀── one reader for each feed ◀── source
+//! ```
+//!
+//! The keeper decides nothing itself: it asks [`crate::lease::Watch`] who is alive and [`crate::lease::balance`] what to do,
+//! and carries it out.
+
+mod error;
+mod keeper;
+mod open;
+mod partition;
+mod reader;
+mod settings;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use error::HostError;
+pub use settings::{FeedSettings, LeaseSettings};
+pub use stats::Stats;
+
+use crate::handler::{Handler, Handling, TransactionalHandler};
+use crate::name::{FeedName, HostName};
+use crate::source::{Consumer, Feed};
+use crate::store::Store;
+use reader::ReaderHandle;
+
+/// A partition that holds changes of this weight asks for no more.
+const ENOUGH_BYTES: usize = 4 << 20;
+
+/// A feed as it was given to the host.
+struct Given {
+    feed: Arc<dyn Feed>,
+    handling: Handling,
+    settings: FeedSettings,
+    stats: Arc<Stats>,
+}
+
+/// A feed while it runs.
+struct FeedRuntime {
+    feed: Arc<dyn Feed>,
+    consumer: Consumer,
+    handling: Handling,
+    settings: FeedSettings,
+    stats: Arc<Stats>,
+    reader: ReaderHandle,
+    /// The host ends when everything is caught up, so it does not put off checkpoints.
+    once: bool,
+}
+
+/// When a host ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    ShutDown,
+    CaughtUp,
+}
+
+/// One running process that owns leases and runs handlers.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use seriatim::{Change, Context, Failure, Host, MemoryStore, source::Feed};
+/// async fn keep_in_step(orders: impl Feed) -> Result<(), seriatim::host::HostError> {
+///     Host::new("billing-1", Arc::new(MemoryStore::new()))
+///         .feed(orders, |change: Change, _: Context| async move {
+///             println!("{}", change.to_json());
+///             Ok::<(), Failure>(())
+///         })
+///         .run_once()
+///         .await
+/// }
+/// ```
+pub struct Host {
+    name: String,
+    store: Arc<dyn Store>,
+    feeds: Vec<Given>,
+    leases: LeaseSettings,
+    close_within: Duration,
+}
+
+impl Host {
+    /// A host of this name, which no other running host of the store may have.
+    pub fn new(name: &str, store: Arc<dyn Store>) -> Self {
+        let close_within = Duration::from_secs(30);
+        Host {
+            name: name.to_owned(),
+            store,
+            feeds: Vec::new(),
+            leases: LeaseSettings::default(),
+            close_within,
+        }
+    }
+
+    /// Has a feed's changes handled at least once each, with the usual settings.
+    pub fn feed(self, feed: impl Feed, handler: impl Handler) -> Self {
+        self.feed_with(
+            Arc::new(feed),
+            Handling::AtLeastOnce(Arc::new(handler)),
+            FeedSettings::default(),
+        )
+    }
+
+    /// Has a feed's changes handled exactly once each: effect and checkpoint are one transaction of the store.
+    pub fn feed_in_transaction(self, feed: impl Feed, handler: impl TransactionalHandler) -> Self {
+        self.feed_with(
+            Arc::new(feed),
+            Handling::ExactlyOnce(Arc::new(handler)),
+            FeedSettings::default(),
+        )
+    }
+
+    /// Has a feed's changes handled in this way, with these settings.
+    pub fn feed_with(mut self, feed: Arc<dyn Feed>, handling: Handling, settings: FeedSettings) -> Self {
+        self.feeds.push(Given {
+            feed,
+            handling,
+            settings,
+            stats: Arc::default(),
+        });
+        self
+    }
+
+    /// Keeps leases by these settings instead of the defaults.
+    pub fn leases(self, leases: LeaseSettings) -> Self {
+        Host { leases, ..self }
+    }
+
+    /// How long closing may take before handlers that hang are cut off.
+    pub fn close_within(self, close_within: Duration) -> Self {
+        Host { close_within, ..self }
+    }
+
+    /// The counters of each feed, which go on counting while the host runs.
+    pub fn stats(&self) -> Vec<(FeedName, Arc<Stats>)> {
+        self.feeds
+            .iter()
+            .map(|given| (given.feed.name().clone(), Arc::clone(&given.stats)))
+            .collect()
+    }
+
+    /// Runs until `shutdown` resolves, then finishes what runs, checkpoints and gives its leases back.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), HostError> {
+        self.run(Until::ShutDown, shutdown).await
+    }
+
+    /// Handles what is there and ends. Partitions that another live host owns are left to it.
+    pub async fn run_once(self) -> Result<(), HostError> {
+        self.run(Until::CaughtUp, std::future::pending()).await
+    }
+
+    /// As [`Host::run_once`], ending early when `shutdown` resolves.
+    pub async fn run_once_until(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), HostError> {
+        self.run(Until::CaughtUp, shutdown).await
+    }
+
+    async fn run(self, until: Until, shutdown: impl Future<Output = ()> + Send) -> Result<(), HostError> {
+        let name = HostName::new(&self.name)?;
+        let feeds = open::feeds(&self.store, self.feeds, until).await?;
+        let names: Vec<FeedName> = feeds.iter().map(|feed| feed.consumer.feed.clone()).collect();
+        tokio::pin!(shutdown);
+        let session = tokio::select! {
+            session = open::join(&*self.store, &name, &names, self.leases.expire) => session?,
+            () = &mut shutdown => return Ok(()),
+        };
+        keeper::Keeper::new(self.store, session, feeds, self.leases, until, self.close_within)
+            .run(shutdown)
+            .await
+    }
+}

@@ -14,6 +14,7 @@
 //! ([`Slice::upto`]), not only what it found, so a partition for which nothing happens still moves on.
 
 mod error;
+mod memory;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 pub use error::{Cause, SourceError};
+pub use memory::MemoryFeed;
 
 use crate::change::{Change, Position};
 use crate::name::{FeedName, Partition, StoreId};
@@ -118,6 +120,10 @@ pub trait Feed: Send + Sync + 'static {
 
     /// Into how many partitions the feed is sliced.
     fn partitions(&self) -> u32;
+
+    /// Whether this consumer is in the source's books. One that has checkpoints in its store and is not was opened on
+    /// another database: the source was replaced or restored, and the checkpoints mean nothing in it.
+    async fn knows(&self, consumer: &Consumer) -> Result<bool, SourceError>;
 
     /// Installs what is missing in the source, registers the consumer, and returns the position at which every
     /// partition of a new consumer begins. Calling it again changes nothing and returns the same position.

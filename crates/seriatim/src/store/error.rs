@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use crate::name::{Epoch, FeedName, HostName, SessionId};
 use crate::lease::Liveness;
+use crate::name::{Epoch, FeedName, HostName, SessionId};
 use crate::source::Cause;
 
 /// A store did not do what it was asked.
@@ -31,12 +31,18 @@ pub enum StoreError {
 impl StoreError {
     /// An error that is worth another try.
     pub fn unavailable(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
-        StoreError::Unavailable { doing: doing.into(), cause: cause.into() }
+        StoreError::Unavailable {
+            doing: doing.into(),
+            cause: cause.into(),
+        }
     }
 
     /// An error that waits for a person.
     pub fn needs_attention(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        StoreError::NeedsAttention { what: what.into(), remedy: remedy.into() }
+        StoreError::NeedsAttention {
+            what: what.into(),
+            remedy: remedy.into(),
+        }
     }
 }
 

@@ -1,3 +1,355 @@
-//! Memory.
-/// Memory.
-pub struct MemoryStore;
+//! A store in memory: for tests and simulation, and as the plainest reading of the contract.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use super::{
+    Checkpoint, CheckpointError, EnsureError, JoinError, ParkedFailure, ParkedObject, Parking, Renewal,
+    Session, Store, StoreError,
+};
+use crate::change::{Change, Position};
+use crate::clock;
+use crate::lease::{HostView, Lease, LeaseId, LeaseView, Liveness, Owner, View};
+use crate::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
+use crate::value::Key;
+
+/// Keeps everything in memory; clones share it. It dies with the process, and so do its checkpoints.
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    id: StoreId,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    hosts: BTreeMap<HostName, HostView>,
+    leases: BTreeMap<LeaseId, LeaseView>,
+    parked: BTreeMap<(FeedName, String), Parked>,
+}
+
+#[derive(Debug)]
+struct Parked {
+    object: ParkedObject,
+    changes: Vec<Change>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStore::new()
+    }
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        MemoryStore {
+            id: StoreId::random(),
+            state: Arc::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change of the state is complete before anything can panic, so a poisoned lock is still good.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn lease_as_seen(&mut self, seen: &LeaseView) -> Option<&mut LeaseView> {
+        self.leases
+            .get_mut(&seen.id)
+            .filter(|lease| lease.owner == seen.owner && lease.epoch == seen.epoch)
+    }
+
+    fn lease_of(&mut self, held: &Lease) -> Option<&mut LeaseView> {
+        let mine = |lease: &&mut LeaseView| {
+            lease.epoch == held.epoch
+                && lease
+                    .owner
+                    .as_ref()
+                    .is_some_and(|owner| owner.session == held.session)
+        };
+        self.leases.get_mut(&held.id).filter(mine)
+    }
+
+    fn free_leases_of(&mut self, session: &SessionId) {
+        for lease in self.leases.values_mut() {
+            if lease
+                .owner
+                .as_ref()
+                .is_some_and(|owner| owner.session == *session)
+            {
+                lease.owner = None;
+            }
+        }
+    }
+
+    fn park(&mut self, parking: &Parking) {
+        let Some(key) = parking.change.key.clone() else {
+            return;
+        };
+        let id = (parking.change.feed.clone(), key.to_string());
+        let parked = self.parked.entry(id).or_insert_with(|| Parked {
+            object: ParkedObject {
+                feed: parking.change.feed.clone(),
+                partition: parking.change.partition,
+                key,
+                waiting: 0,
+                failure: ParkedFailure {
+                    error: "waits behind an earlier change".to_owned(),
+                    attempts: 0,
+                },
+                since: clock::wall(),
+            },
+            changes: Vec::new(),
+        });
+        if let Some(failure) = &parking.failure {
+            parked.object.failure = failure.clone();
+        }
+        if parked.changes.iter().all(|change| change.id != parking.change.id) {
+            parked.changes.push(parking.change.clone());
+            parked.object.waiting += 1;
+        }
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn identity(&self) -> Result<StoreId, StoreError> {
+        Ok(self.id.clone())
+    }
+
+    async fn join(
+        &self,
+        host: &HostName,
+        feeds: &[FeedName],
+        replacing: Option<&SessionId>,
+    ) -> Result<Session, JoinError> {
+        let mut state = self.state();
+        if let Some(holder) = state.hosts.get(host).cloned() {
+            if replacing != Some(&holder.session) {
+                let HostView {
+                    session,
+                    beat,
+                    liveness,
+                    ..
+                } = holder;
+                return Err(JoinError::NameTaken {
+                    host: host.clone(),
+                    session,
+                    beat,
+                    liveness,
+                });
+            }
+            state.free_leases_of(&holder.session);
+        }
+        let session = Session {
+            host: host.clone(),
+            id: SessionId::random(),
+        };
+        let view = HostView {
+            name: host.clone(),
+            session: session.id.clone(),
+            feeds: feeds.to_vec(),
+            beat: 0,
+            seen_at: clock::wall(),
+            liveness: Liveness::Unknown,
+        };
+        state.hosts.insert(host.clone(), view);
+        Ok(session)
+    }
+
+    async fn leave(&self, session: &Session) -> Result<(), StoreError> {
+        let mut state = self.state();
+        if state
+            .hosts
+            .get(&session.host)
+            .is_some_and(|host| host.session == session.id)
+        {
+            state.hosts.remove(&session.host);
+        }
+        state.free_leases_of(&session.id);
+        Ok(())
+    }
+
+    async fn ensure(&self, feed: &FeedName, partitions: u32, start: &Position) -> Result<(), EnsureError> {
+        let mut state = self.state();
+        let existing = state.leases.keys().filter(|id| id.feed == *feed).count() as u32;
+        if existing != 0 && existing != partitions {
+            return Err(EnsureError::PartitionCount {
+                feed: feed.clone(),
+                existing,
+                wanted: partitions,
+            });
+        }
+        for partition in 0..partitions {
+            let id = LeaseId {
+                feed: feed.clone(),
+                partition: Partition(partition),
+            };
+            let (position, epoch) = (start.clone(), Epoch(0));
+            let fresh = LeaseView {
+                id: id.clone(),
+                owner: None,
+                epoch,
+                version: 0,
+                position,
+                hand_over_to: None,
+            };
+            state.leases.entry(id).or_insert(fresh);
+        }
+        Ok(())
+    }
+
+    async fn feeds(&self) -> Result<Vec<FeedName>, StoreError> {
+        let mut feeds: Vec<FeedName> = self.state().leases.keys().map(|id| id.feed.clone()).collect();
+        feeds.dedup();
+        Ok(feeds)
+    }
+
+    async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
+        let state = self.state();
+        let asked_for = |lease: &&LeaseView| feeds.contains(&lease.id.feed);
+        let leases = state.leases.values().filter(asked_for).cloned().collect();
+        Ok(View {
+            leases,
+            hosts: state.hosts.values().cloned().collect(),
+        })
+    }
+
+    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
+        let mut state = self.state();
+        let me = Owner {
+            host: session.host.clone(),
+            session: session.id.clone(),
+        };
+        if !state.hosts.values().any(|host| host.session == session.id) {
+            return Ok(None);
+        }
+        let taken = |lease: &LeaseView| Lease {
+            id: lease.id.clone(),
+            session: session.id.clone(),
+            epoch: lease.epoch,
+            position: lease.position.clone(),
+        };
+        if let Some(lease) = state.lease_as_seen(seen) {
+            lease.owner = Some(me);
+            lease.epoch = lease.epoch.next();
+            lease.version += 1;
+            lease.hand_over_to = None;
+            return Ok(Some(taken(lease)));
+        }
+        // The answer to an earlier call was lost: it is mine already.
+        let mine = |lease: &&LeaseView| lease.owner.as_ref() == Some(&me) && lease.epoch == seen.epoch.next();
+        Ok(state.leases.get(&seen.id).filter(mine).map(taken))
+    }
+
+    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
+        let mut state = self.state();
+        let host = state
+            .hosts
+            .get_mut(&session.host)
+            .filter(|host| host.session == session.id);
+        let Some(host) = host else {
+            return Ok(vec![Renewal::Lost; leases.len()]);
+        };
+        host.beat += 1;
+        host.seen_at = clock::wall();
+        let renewals = leases.iter().map(|held| match state.lease_of(held) {
+            None => Renewal::Lost,
+            Some(lease) => {
+                lease.version += 1;
+                Renewal::Kept {
+                    hand_over_to: lease.hand_over_to.clone(),
+                }
+            }
+        });
+        Ok(renewals.collect())
+    }
+
+    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let Some(lease) = state.lease_as_seen(seen) else {
+            return Ok(false);
+        };
+        if lease.hand_over_to.as_ref().is_some_and(|other| other != to) {
+            return Ok(false);
+        }
+        lease.hand_over_to = Some(to.clone());
+        Ok(true)
+    }
+
+    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
+        if let Some(held) = self.state().lease_of(lease) {
+            held.owner = None;
+            held.hand_over_to = keep_for.cloned();
+        }
+        Ok(())
+    }
+
+    async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        let mut state = self.state();
+        match state.lease_of(lease) {
+            Some(held) => held.position = checkpoint.position.clone(),
+            None => {
+                let by = state.leases.get(&lease.id).map_or(Epoch(0), |lease| lease.epoch);
+                return Err(CheckpointError::Fenced { by });
+            }
+        }
+        checkpoint.parked.iter().for_each(|parking| state.park(parking));
+        Ok(())
+    }
+
+    async fn rewind(&self, seen: &LeaseView, position: &Position) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let Some(lease) = state.lease_as_seen(seen) else {
+            return Ok(false);
+        };
+        lease.owner = None;
+        lease.epoch = lease.epoch.next();
+        lease.position = position.clone();
+        Ok(true)
+    }
+
+    async fn parked(
+        &self,
+        feed: &FeedName,
+        partition: Option<Partition>,
+    ) -> Result<Vec<ParkedObject>, StoreError> {
+        let state = self.state();
+        let asked_for = |object: &&ParkedObject| {
+            object.feed == *feed && partition.is_none_or(|partition| object.partition == partition)
+        };
+        let mut objects: Vec<ParkedObject> = state
+            .parked
+            .values()
+            .map(|parked| &parked.object)
+            .filter(asked_for)
+            .cloned()
+            .collect();
+        objects.sort_by_key(|object| object.since);
+        Ok(objects)
+    }
+
+    async fn parked_changes(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        limit: usize,
+    ) -> Result<Vec<Change>, StoreError> {
+        let state = self.state();
+        let parked = state.parked.get(&(feed.clone(), key.to_string()));
+        Ok(parked
+            .map(|parked| parked.changes.iter().take(limit).cloned().collect())
+            .unwrap_or_default())
+    }
+
+    async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.leases.retain(|id, _| id.feed != *feed);
+        state.parked.retain(|(parked_feed, _), _| parked_feed != feed);
+        Ok(())
+    }
+}

@@ -13,6 +13,8 @@
 mod error;
 mod memory;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -75,7 +77,10 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// A checkpoint that only moves the position.
     pub fn at(position: Position) -> Self {
-        Checkpoint { position, parked: Vec::new() }
+        Checkpoint {
+            position,
+            parked: Vec::new(),
+        }
     }
 }
 
@@ -124,6 +129,12 @@ pub trait Store: Send + Sync + 'static {
     /// Makes sure that the feed has this many leases, new ones at `start`. An existing feed keeps its positions.
     async fn ensure(&self, feed: &FeedName, partitions: u32, start: &Position) -> Result<(), EnsureError>;
 
+    /// Returns when leases or hosts may have changed since the last view began, or after `timeout`.
+    /// A store that cannot tell waits the timeout out.
+    async fn wait(&self, timeout: Duration) {
+        tokio::time::sleep(timeout).await;
+    }
+
     /// The feeds that the store knows, by name.
     async fn feeds(&self) -> Result<Vec<FeedName>, StoreError>;
 
@@ -154,10 +165,19 @@ pub trait Store: Send + Sync + 'static {
     async fn rewind(&self, seen: &LeaseView, position: &Position) -> Result<bool, StoreError>;
 
     /// The parked objects of a feed, of all partitions or of one, oldest first.
-    async fn parked(&self, feed: &FeedName, partition: Option<Partition>) -> Result<Vec<ParkedObject>, StoreError>;
+    async fn parked(
+        &self,
+        feed: &FeedName,
+        partition: Option<Partition>,
+    ) -> Result<Vec<ParkedObject>, StoreError>;
 
     /// The changes kept for a parked object, in order, at most `limit`.
-    async fn parked_changes(&self, feed: &FeedName, key: &Key, limit: usize) -> Result<Vec<Change>, StoreError>;
+    async fn parked_changes(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        limit: usize,
+    ) -> Result<Vec<Change>, StoreError>;
 
     /// Forgets a feed: its leases and what is parked.
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError>;

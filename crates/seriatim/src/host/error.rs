@@ -1,0 +1,45 @@
+//! Why a host could not run.
+
+use thiserror::Error;
+
+use crate::name::{BadName, FeedName, HostName};
+use crate::source::SourceError;
+use crate::store::{EnsureError, StoreError};
+
+/// A host did not run, or had to stop.
+#[derive(Debug, Error)]
+pub enum HostError {
+    /// The host's name is no good.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// Another process runs under the same name.
+    #[error("a host named {0} is already running; give this one another name")]
+    NameTaken(HostName),
+    /// A feed's source is not usable.
+    #[error("feed {feed}: {error}")]
+    Source {
+        /// The feed.
+        feed: FeedName,
+        /// What is wrong with its source.
+        #[source]
+        error: SourceError,
+    },
+    /// The store has checkpoints of the feed, but its source has never heard of it.
+    #[error(
+        "feed {feed}: the store has checkpoints of it, but the source does not know it: the source was replaced, restored \
+         or unwatched; run `seriatim rewind {feed} --to beginning` to start it afresh on this source"
+    )]
+    SourceReplaced {
+        /// The feed.
+        feed: FeedName,
+    },
+    /// A feed could not be set up in the store.
+    #[error(transparent)]
+    Feed(#[from] EnsureError),
+    /// The store is not usable.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Every feed has stopped.
+    #[error("every feed has stopped: {}", .0.iter().map(|(feed, why)| format!("{feed}: {why}")).collect::<Vec<_>>().join("; "))]
+    AllStopped(Vec<(FeedName, String)>),
+}

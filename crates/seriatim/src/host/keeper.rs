@@ -1,0 +1,401 @@
+//! The keeper: keeps this host's leases, and starts and closes a partition for each.
+
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::partition::{self, Closed, News, Setup};
+use super::{FeedRuntime, HostError, LeaseSettings, Until};
+use crate::change::Position;
+use crate::clock;
+use crate::lease::{Action, Judged, Lease, LeaseId, LeaseView, Watch, balance};
+use crate::name::{FeedName, HostName};
+use crate::store::{Renewal, Session, Store};
+
+/// However often the store says that something may have changed, the keeper looks no more often than this.
+const AT_MOST_EVERY: Duration = Duration::from_millis(50);
+
+/// How often the source is told what is consumed.
+const PRUNE_EVERY: Duration = Duration::from_secs(1);
+
+/// A partition that this host runs.
+struct Owned {
+    lease: Lease,
+    closing: watch::Sender<bool>,
+    halt: Option<oneshot::Sender<()>>,
+    /// Once it is closing: for whom it is kept, and when it is cut off.
+    keep_for: Option<HostName>,
+    cut_off: Option<Instant>,
+}
+
+pub(super) struct Keeper {
+    store: Arc<dyn Store>,
+    session: Session,
+    feeds: HashMap<FeedName, Arc<FeedRuntime>>,
+    stopped: Vec<(FeedName, String)>,
+    settings: LeaseSettings,
+    until: Until,
+    close_within: Duration,
+    watch: Watch,
+    owned: HashMap<LeaseId, Owned>,
+    partitions: JoinSet<(LeaseId, Closed)>,
+    trusted_until: watch::Sender<Instant>,
+    news: (mpsc::UnboundedSender<News>, mpsc::UnboundedReceiver<News>),
+    caught_up: HashSet<LeaseId>,
+    pruning: JoinSet<()>,
+    prune_at: Instant,
+    renew_at: Instant,
+    /// Some partition hung and was cut off: its lease is left to expire.
+    cut_off: bool,
+    /// Everything is caught up; only for a host that then ends.
+    done: bool,
+}
+
+impl Keeper {
+    pub fn new(
+        store: Arc<dyn Store>,
+        session: Session,
+        feeds: Vec<Arc<FeedRuntime>>,
+        settings: LeaseSettings,
+        until: Until,
+        close_within: Duration,
+    ) -> Self {
+        let now = clock::now();
+        Keeper {
+            store,
+            session,
+            feeds: feeds
+                .into_iter()
+                .map(|feed| (feed.consumer.feed.clone(), feed))
+                .collect(),
+            stopped: Vec::new(),
+            settings,
+            until,
+            close_within,
+            watch: Watch::default(),
+            owned: HashMap::new(),
+            partitions: JoinSet::new(),
+            trusted_until: watch::Sender::new(now + settings.trust()),
+            news: mpsc::unbounded_channel(),
+            caught_up: HashSet::new(),
+            pruning: JoinSet::new(),
+            prune_at: now,
+            renew_at: now + settings.renew,
+            cut_off: false,
+            done: false,
+        }
+    }
+
+    /// Runs until shutdown, or until there is nothing left to do.
+    pub async fn run(mut self, mut shutdown: Pin<&mut impl Future<Output = ()>>) -> Result<(), HostError> {
+        let (ticks, mut ticker) = mpsc::channel(1);
+        let ticking = tokio::spawn(tick(Arc::clone(&self.store), self.settings.acquire, ticks));
+        self.round().await;
+        while !self.done && !self.feeds.is_empty() {
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(ended) = self.partitions.join_next() => self.ended(ended).await,
+                Some(News::CaughtUp(id)) = self.news.1.recv() => self.is_caught_up(id).await,
+                () = tokio::time::sleep_until(self.renew_at) => self.renew().await,
+                Some(()) = ticker.recv() => self.round().await,
+            }
+        }
+        ticking.abort();
+        self.close().await;
+        if self.feeds.is_empty() && !self.stopped.is_empty() {
+            return Err(HostError::AllStopped(self.stopped));
+        }
+        Ok(())
+    }
+
+    fn feed_names(&self) -> Vec<FeedName> {
+        let mut names: Vec<FeedName> = self.feeds.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
+    /// Looks at the store, and does what there is to do.
+    async fn round(&mut self) {
+        let asked = clock::now();
+        self.cut_off_late_ones(asked);
+        let feeds = self.feed_names();
+        let view = match self.store.view(&feeds).await {
+            Ok(view) => view,
+            Err(error) => return tracing::warn!(%error, "cannot look at the leases; trying again"),
+        };
+        let mut judged = self.watch.judge(&view, asked, self.settings.expire);
+        self.settle_own(&mut judged);
+        self.prune(&view.leases);
+        for action in balance(&judged, &self.session.host, &self.session.id, &feeds) {
+            match action {
+                Action::Acquire(seen) => self.acquire(&seen).await,
+                Action::Ask(_) if self.until == Until::CaughtUp => {}
+                Action::Ask(seen) => self.ask(&seen).await,
+            }
+        }
+        self.done = self.until == Until::CaughtUp && self.all_caught_up(&judged);
+    }
+
+    /// Compares what the store says about this host's leases with what runs here.
+    fn settle_own(&mut self, judged: &mut Judged) {
+        for judged_lease in &mut judged.leases {
+            let lease = &judged_lease.lease;
+            let mine = lease
+                .owner
+                .as_ref()
+                .is_some_and(|owner| owner.session == self.session.id);
+            match self.owned.get_mut(&lease.id) {
+                Some(owned) if mine && owned.lease.epoch == lease.epoch => {
+                    judged_lease.available = false;
+                    if let Some(asker) = lease.hand_over_to.clone() {
+                        let cut_off = clock::now() + self.settings.expire;
+                        owned.begin_closing(Some(asker), cut_off);
+                    }
+                }
+                Some(owned) => owned.halt(),
+                // A lapse made this host give it up; nobody else has taken it since.
+                None if mine => judged_lease.available = true,
+                None => {}
+            }
+        }
+    }
+
+    async fn acquire(&mut self, seen: &LeaseView) {
+        if self.owned.contains_key(&seen.id) {
+            return;
+        }
+        match self.store.acquire(&self.session, seen).await {
+            Ok(Some(lease)) => self.start(lease),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(lease = %seen.id, %error, "cannot take the lease; trying again"),
+        }
+    }
+
+    async fn ask(&mut self, seen: &LeaseView) {
+        if let Err(error) = self.store.request_hand_over(seen, &self.session.host).await {
+            tracing::warn!(lease = %seen.id, %error, "cannot ask for the lease; trying again");
+        }
+    }
+
+    fn start(&mut self, lease: Lease) {
+        let Some(feed) = self.feeds.get(&lease.id.feed) else {
+            return;
+        };
+        tracing::info!(lease = %lease.id, epoch = %lease.epoch, position = %lease.position, "acquired");
+        let (closing, is_closing) = watch::channel(false);
+        let (halt, halted) = oneshot::channel();
+        let setup = Setup {
+            lease: lease.clone(),
+            store: Arc::clone(&self.store),
+            feed: Arc::clone(feed),
+            closing: is_closing,
+            trusted_until: self.trusted_until.subscribe(),
+            news: self.news.0.clone(),
+        };
+        let id = lease.id.clone();
+        self.caught_up.remove(&id);
+        self.partitions.spawn(async move {
+            tokio::select! {
+                closed = partition::run(setup) => (id, closed),
+                Ok(()) = halted => (id, Closed::Halted),
+            }
+        });
+        let owned = Owned {
+            closing,
+            halt: Some(halt),
+            keep_for: None,
+            cut_off: None,
+            lease,
+        };
+        self.owned.insert(owned.lease.id.clone(), owned);
+    }
+
+    async fn renew(&mut self) {
+        let asked = clock::now();
+        let leases: Vec<Lease> = self.owned.values().map(|owned| owned.lease.clone()).collect();
+        match self.store.renew(&self.session, &leases).await {
+            Ok(renewals) => {
+                self.renew_at = asked + self.settings.renew;
+                for (lease, renewal) in leases.iter().zip(renewals) {
+                    if renewal == Renewal::Lost
+                        && let Some(owned) = self.owned.get_mut(&lease.id)
+                    {
+                        owned.halt();
+                    }
+                }
+                self.trusted_until.send_replace(asked + self.settings.trust());
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot renew; trying again");
+                self.renew_at = clock::now() + self.settings.renew / 10;
+            }
+        }
+    }
+
+    async fn ended(&mut self, ended: Result<(LeaseId, Closed), tokio::task::JoinError>) {
+        let (id, closed) = match ended {
+            Ok(ended) => ended,
+            Err(error) => return tracing::error!(%error, "a partition's task ended badly"),
+        };
+        let Some(owned) = self.owned.remove(&id) else {
+            return;
+        };
+        match closed {
+            Closed::Drained => {
+                tracing::info!(lease = %id, "released");
+                self.release(&owned).await;
+            }
+            Closed::Lost(why) => tracing::warn!(lease = %id, %why, "lost"),
+            Closed::Halted if owned.cut_off.is_some() => {
+                self.cut_off = true;
+                tracing::error!(lease = %id, "its handler did not finish in time and was cut off; the lease is left to expire");
+            }
+            Closed::Halted => tracing::warn!(lease = %id, "lost: it has another owner now"),
+            Closed::Failed(why) => {
+                self.release(&owned).await;
+                self.stop_feed(&id.feed, why);
+            }
+        }
+    }
+
+    async fn release(&self, owned: &Owned) {
+        if let Err(error) = self.store.release(&owned.lease, owned.keep_for.as_ref()).await {
+            tracing::warn!(lease = %owned.lease.id, %error, "cannot release the lease; it will expire");
+        }
+    }
+
+    fn stop_feed(&mut self, feed: &FeedName, why: String) {
+        if self.feeds.remove(feed).is_some() {
+            tracing::error!(%feed, %why, "feed stopped");
+            self.stopped.push((feed.clone(), why));
+        }
+        let cut_off = clock::now() + self.close_within;
+        for owned in self
+            .owned
+            .values_mut()
+            .filter(|owned| owned.lease.id.feed == *feed)
+        {
+            owned.begin_closing(None, cut_off);
+        }
+    }
+
+    fn cut_off_late_ones(&mut self, now: Instant) {
+        for owned in self
+            .owned
+            .values_mut()
+            .filter(|owned| owned.cut_off.is_some_and(|due| due <= now))
+        {
+            owned.halt();
+        }
+    }
+
+    async fn is_caught_up(&mut self, id: LeaseId) {
+        self.caught_up.insert(id);
+        let all_mine = self.owned.keys().all(|id| self.caught_up.contains(id));
+        if self.until == Until::CaughtUp && all_mine {
+            self.round().await;
+        }
+    }
+
+    /// Every partition is either caught up here or another live host's business.
+    fn all_caught_up(&self, judged: &Judged) -> bool {
+        judged.leases.iter().all(|lease| {
+            let id = &lease.lease.id;
+            let elsewhere = !lease.available && !self.owned.contains_key(id);
+            elsewhere || (self.owned.contains_key(id) && self.caught_up.contains(id))
+        })
+    }
+
+    /// Tells the sources what everybody has consumed. The owner of a feed's first partition does it for all.
+    fn prune(&mut self, leases: &[LeaseView]) {
+        let now = clock::now();
+        if now < self.prune_at || !self.pruning.is_empty() {
+            while self.pruning.try_join_next().is_some() {}
+            return;
+        }
+        self.prune_at = now + PRUNE_EVERY;
+        for (name, feed) in &self.feeds {
+            let of_feed = leases.iter().filter(|lease| lease.id.feed == *name);
+            let first = of_feed.clone().next().map(|lease| &lease.id);
+            if !first.is_some_and(|first| self.owned.contains_key(first)) {
+                continue;
+            }
+            let positions: Vec<Position> = of_feed.map(|lease| lease.position.clone()).collect();
+            let feed = Arc::clone(feed);
+            self.pruning.spawn(async move { prune(&feed, &positions).await });
+        }
+    }
+
+    /// Closes all partitions, gives their leases back and leaves; bounded in time.
+    async fn close(&mut self) {
+        let deadline = clock::now() + self.close_within;
+        self.owned
+            .values_mut()
+            .for_each(|owned| owned.begin_closing(None, deadline));
+        while !self.owned.is_empty() {
+            tokio::select! {
+                ended = self.partitions.join_next() => match ended {
+                    Some(ended) => self.ended(ended).await,
+                    None => break,
+                },
+                () = tokio::time::sleep_until(self.renew_at) => self.renew().await,
+                () = tokio::time::sleep_until(deadline), if self.owned.values().any(|owned| owned.halt.is_some()) => {
+                    self.cut_off_late_ones(clock::now());
+                }
+            }
+        }
+        self.pruning.shutdown().await;
+        if self.cut_off {
+            return;
+        }
+        if let Err(error) = self.store.leave(&self.session).await {
+            tracing::warn!(%error, "cannot sign off; the leases will expire");
+        }
+    }
+}
+
+impl Owned {
+    fn begin_closing(&mut self, keep_for: Option<HostName>, cut_off: Instant) {
+        if self.cut_off.is_none() {
+            self.keep_for = keep_for;
+            self.cut_off = Some(cut_off);
+            self.closing.send_replace(true);
+        }
+    }
+
+    fn halt(&mut self) {
+        if let Some(halt) = self.halt.take() {
+            // A partition that has just ended by itself does not listen any more.
+            let _ = halt.send(());
+        }
+    }
+}
+
+/// Wakes the keeper every interval, and sooner when the store has news.
+async fn tick(store: Arc<dyn Store>, every: Duration, ticks: mpsc::Sender<()>) {
+    loop {
+        store.wait(every).await;
+        if ticks.send(()).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(AT_MOST_EVERY.min(every)).await;
+    }
+}
+
+async fn prune(feed: &FeedRuntime, positions: &[Position]) {
+    loop {
+        match feed.feed.consumed(&feed.consumer, positions).await {
+            Ok(0) => return,
+            Ok(_) => tokio::task::yield_now().await,
+            Err(error) => {
+                return tracing::warn!(feed = %feed.consumer.feed, %error, "cannot prune; trying again");
+            }
+        }
+    }
+}

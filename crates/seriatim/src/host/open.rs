@@ -1,0 +1,94 @@
+//! Before a host runs: its feeds are set up, and its name is its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{FeedRuntime, Given, HostError, Until, reader};
+use crate::clock;
+use crate::lease::Liveness;
+use crate::name::{FeedName, HostName};
+use crate::source::Consumer;
+use crate::store::{JoinError, Session, Store};
+
+/// How often a name that is taken is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Sets every feed up in its source and in the store.
+pub(super) async fn feeds(
+    store: &Arc<dyn Store>,
+    given: Vec<Given>,
+    until: Until,
+) -> Result<Vec<Arc<FeedRuntime>>, HostError> {
+    let id = store.identity().await?;
+    let mut feeds = Vec::new();
+    for Given {
+        feed,
+        handling,
+        settings,
+        stats,
+    } in given
+    {
+        let name = feed.name().clone();
+        let consumer = Consumer {
+            feed: name.clone(),
+            store: id.clone(),
+        };
+        let in_source = |error| HostError::Source {
+            feed: name.clone(),
+            error,
+        };
+        let has_checkpoints = !store.view(std::slice::from_ref(&name)).await?.leases.is_empty();
+        if has_checkpoints && !feed.knows(&consumer).await.map_err(in_source)? {
+            return Err(HostError::SourceReplaced { feed: name });
+        }
+        let start = feed.open(&consumer, &settings.start).await.map_err(in_source)?;
+        store.ensure(&name, feed.partitions(), &start).await?;
+        let reader = reader::spawn(Arc::clone(&feed), settings.idle);
+        let once = until == Until::CaughtUp;
+        feeds.push(Arc::new(FeedRuntime {
+            feed,
+            consumer,
+            handling,
+            settings,
+            stats,
+            reader,
+            once,
+        }));
+    }
+    Ok(feeds)
+}
+
+/// Enters the store under a name. A holder that is alive keeps it; one that stays silent for the expiry is replaced.
+pub(super) async fn join(
+    store: &dyn Store,
+    name: &HostName,
+    feeds: &[FeedName],
+    expire: Duration,
+) -> Result<Session, HostError> {
+    let mut silent: Option<(u64, tokio::time::Instant)> = None;
+    let mut replacing = None;
+    loop {
+        let asked = clock::now();
+        match store.join(name, feeds, replacing.as_ref()).await {
+            Ok(session) => return Ok(session),
+            Err(JoinError::Store(error)) => return Err(error.into()),
+            Err(JoinError::NameTaken {
+                liveness: Liveness::Alive,
+                host,
+                ..
+            }) => return Err(HostError::NameTaken(host)),
+            Err(JoinError::NameTaken {
+                session, beat, host, ..
+            }) => match silent {
+                None => {
+                    tracing::info!(%host, "the name is taken; waiting until its holder has been silent for {expire:?}");
+                    silent = Some((beat, asked));
+                }
+                Some((seen, _)) if seen != beat => return Err(HostError::NameTaken(host)),
+                Some((_, since)) if asked.duration_since(since) >= expire => replacing = Some(session),
+                Some(_) => {}
+            },
+        }
+        tokio::time::sleep(LOOK_AGAIN.min(expire)).await;
+    }
+}

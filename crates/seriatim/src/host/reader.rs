@@ -1,0 +1,188 @@
+//! One reader for each feed: serves all partitions of the feed that this host owns, together where they stand together.
+//!
+//! Partitions ask when they have room, so the reader never holds anything itself and memory stays bounded whatever the
+//! backlog. Partitions at the same position are served by one pass over the source; one that fell behind is read for
+//! separately, in turn with the others, until it meets them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::change::Position;
+use crate::handler::Backoff;
+use crate::name::Partition;
+use crate::source::{Cursor, Feed, Limit, Slice, SourceError};
+
+/// What one pass may return.
+const LIMIT: Limit = Limit {
+    rows: 4096,
+    bytes: 4 << 20,
+};
+
+/// How long the first to ask waits for the others, so that one pass serves them all.
+const GATHER: Duration = Duration::from_millis(2);
+
+/// A slice, or why there will be none.
+pub(super) type Answer = Result<Slice, Arc<SourceError>>;
+
+struct Want {
+    cursor: Cursor,
+    reply: oneshot::Sender<Answer>,
+}
+
+/// A partition's end of the reader.
+#[derive(Clone)]
+pub(super) struct ReaderHandle {
+    wants: mpsc::UnboundedSender<Want>,
+    open: Arc<AtomicUsize>,
+}
+
+impl ReaderHandle {
+    /// Asks for what comes after a position. Each partition has at most one such question open.
+    pub fn want(&self, partition: Partition, after: Position) -> oneshot::Receiver<Answer> {
+        let (reply, answer) = oneshot::channel();
+        // A reader that is gone drops the question, and the asker sees that.
+        drop(self.wants.send(Want {
+            cursor: Cursor { partition, after },
+            reply,
+        }));
+        answer
+    }
+
+    /// Counts a partition as open for as long as the guard lives.
+    pub fn enter(&self) -> OpenGuard {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        OpenGuard(Arc::clone(&self.open))
+    }
+}
+
+pub(super) struct OpenGuard(Arc<AtomicUsize>);
+
+impl Drop for OpenGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Starts the reader of a feed. It ends when all its handles are gone.
+pub(super) fn spawn(feed: Arc<dyn Feed>, idle: Duration) -> ReaderHandle {
+    let (wants, questions) = mpsc::unbounded_channel();
+    let open = Arc::new(AtomicUsize::new(0));
+    let handle = ReaderHandle {
+        wants,
+        open: Arc::clone(&open),
+    };
+    let reader = Reader {
+        feed,
+        idle,
+        questions,
+        open,
+        waiting: VecDeque::new(),
+        end: None,
+    };
+    tokio::spawn(reader.run());
+    handle
+}
+
+struct Reader {
+    feed: Arc<dyn Feed>,
+    idle: Duration,
+    questions: mpsc::UnboundedReceiver<Want>,
+    open: Arc<AtomicUsize>,
+    /// Longest waiting first.
+    waiting: VecDeque<Want>,
+    /// Where the last pass ended if it found nothing.
+    end: Option<Position>,
+}
+
+impl Reader {
+    async fn run(mut self) {
+        let mut failed = 0;
+        while self.gather().await {
+            self.wait_at_the_end().await;
+            let cursors: Vec<Cursor> = self.waiting.iter().map(|want| want.cursor.clone()).collect();
+            match self.feed.read(&cursors, LIMIT).await {
+                Ok(slices) => {
+                    failed = 0;
+                    self.deliver(slices);
+                }
+                Err(error @ SourceError::Unavailable { .. }) => {
+                    failed += 1;
+                    tracing::warn!(feed = %self.feed.name(), %error, "cannot read; trying again");
+                    tokio::time::sleep(Backoff::default().pause(failed, fastrand::f64())).await;
+                }
+                Err(error) => self.give_up(error),
+            }
+        }
+    }
+
+    /// Waits until somebody asks, and a moment for those who stand at the same place. `false` when nobody will.
+    async fn gather(&mut self) -> bool {
+        self.waiting.retain(|want| !want.reply.is_closed());
+        if self.waiting.is_empty() {
+            match self.questions.recv().await {
+                Some(want) => self.waiting.push_back(want),
+                None => return false,
+            }
+        }
+        let all_are_here = |reader: &Reader| reader.waiting.len() >= reader.open.load(Ordering::Relaxed);
+        let others = async {
+            while !all_are_here(self) {
+                match self.questions.recv().await {
+                    Some(want) => self.waiting.push_back(want),
+                    None => break,
+                }
+            }
+        };
+        drop(tokio::time::timeout(GATHER, others).await);
+        true
+    }
+
+    /// When everybody stands where the last pass found nothing, waits for the source, or for somebody who doesn't.
+    async fn wait_at_the_end(&mut self) {
+        let Some(end) = self.end.take() else { return };
+        if !self.waiting.iter().all(|want| want.cursor.after == end) {
+            return;
+        }
+        let elsewhere = async {
+            while let Some(want) = self.questions.recv().await {
+                let elsewhere = want.cursor.after != end;
+                self.waiting.push_back(want);
+                if elsewhere {
+                    return;
+                }
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = self.feed.wait(self.idle) => {}
+            () = elsewhere => {}
+        }
+    }
+
+    fn deliver(&mut self, slices: Vec<Slice>) {
+        let nothing = slices
+            .iter()
+            .all(|slice| slice.changes.is_empty() && slice.caught_up);
+        self.end = slices.first().filter(|_| nothing).map(|slice| slice.upto.clone());
+        for slice in slices {
+            let asked = self
+                .waiting
+                .iter()
+                .position(|want| want.cursor.partition == slice.partition);
+            if let Some(want) = asked.and_then(|index| self.waiting.remove(index)) {
+                drop(want.reply.send(Ok(slice)));
+            }
+        }
+    }
+
+    fn give_up(&mut self, error: SourceError) {
+        let error = Arc::new(error);
+        for want in self.waiting.drain(..) {
+            drop(want.reply.send(Err(Arc::clone(&error))));
+        }
+    }
+}

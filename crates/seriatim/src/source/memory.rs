@@ -1,0 +1,204 @@
+//! A feed in memory: for tests and simulation, and as the plainest reading of the contract.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use super::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
+use crate::change::{Change, Op, Position};
+use crate::clock;
+use crate::name::{FeedName, Partition};
+use crate::order::partition_of;
+use crate::value::{Columns, Key, Row, Value};
+
+/// Changes that were pushed, in the order in which they were. Clones share them.
+#[derive(Clone, Debug)]
+pub struct MemoryFeed {
+    name: FeedName,
+    partitions: u32,
+    state: Arc<Mutex<State>>,
+    /// The id of the newest change.
+    newest: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    changes: Vec<Change>,
+    consumers: BTreeMap<String, u64>,
+    /// The newest change when the last read began.
+    read: u64,
+}
+
+impl MemoryFeed {
+    /// An empty feed.
+    pub fn new(name: FeedName, partitions: u32) -> Self {
+        MemoryFeed {
+            name,
+            partitions,
+            state: Arc::default(),
+            newest: watch::Sender::new(0),
+        }
+    }
+
+    /// Commits a change of the object with this key to this value, and returns its id.
+    pub fn push(&self, key: i64, value: i64) -> u64 {
+        let mut state = self.state();
+        let id = state.changes.len() as u64 + 1;
+        let key = Key::of("id", Value::Integer(key));
+        let after = Row::new(
+            Columns::new(["id", "value"]),
+            [key.row().values()[0].clone(), Value::Integer(value)],
+        );
+        state.changes.push(Change {
+            feed: self.name.clone(),
+            partition: partition_of(&key, self.partitions),
+            position: Position::number(id),
+            key: Some(key),
+            op: Op::Update,
+            at: clock::wall(),
+            before: None,
+            after: Some(after),
+            id,
+            prev: None,
+        });
+        self.newest.send_replace(id);
+        id
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, start: &Start) -> u64 {
+        match start {
+            Start::Beginning => 0,
+            Start::Now => *self.newest.borrow(),
+            Start::Time(time) => self
+                .state()
+                .changes
+                .iter()
+                .take_while(|change| change.at < *time)
+                .count() as u64,
+        }
+    }
+}
+
+fn place(position: &Position) -> u64 {
+    position.as_number().unwrap_or(0)
+}
+
+fn book_name(consumer: &Consumer) -> String {
+    format!("{}@{}", consumer.feed, consumer.store)
+}
+
+#[async_trait]
+impl Feed for MemoryFeed {
+    fn name(&self) -> &FeedName {
+        &self.name
+    }
+
+    fn partitions(&self) -> u32 {
+        self.partitions
+    }
+
+    async fn knows(&self, consumer: &Consumer) -> Result<bool, SourceError> {
+        Ok(self.state().consumers.contains_key(&book_name(consumer)))
+    }
+
+    async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        let start = self.start(start);
+        Ok(Position::number(
+            *self.state().consumers.entry(book_name(consumer)).or_insert(start),
+        ))
+    }
+
+    async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
+        let Some(first) = cursors.first() else {
+            return Ok(Vec::new());
+        };
+        let mut state = self.state();
+        state.read = state.changes.len() as u64;
+        let from = place(&first.after);
+        let next_group = cursors
+            .iter()
+            .map(|cursor| place(&cursor.after))
+            .filter(|after| *after > from)
+            .min();
+        let newest = state.changes.len() as u64;
+        let upto = newest
+            .min(from + limit.rows as u64)
+            .min(next_group.unwrap_or(u64::MAX))
+            .max(from);
+        let looked_at = &state.changes[from as usize..upto as usize];
+        let together = cursors.iter().filter(|cursor| cursor.after == first.after);
+        let slice = |cursor: &Cursor| Slice {
+            partition: cursor.partition,
+            changes: looked_at
+                .iter()
+                .filter(|change| change.partition == cursor.partition)
+                .cloned()
+                .collect(),
+            upto: Position::number(upto),
+            caught_up: upto == newest,
+        };
+        Ok(together.map(slice).collect())
+    }
+
+    async fn wait(&self, timeout: Duration) {
+        let (mut newest, read) = (self.newest.subscribe(), self.state().read);
+        drop(tokio::time::timeout(timeout, newest.wait_for(|newest| *newest > read)).await);
+    }
+
+    async fn consumed(&self, _: &Consumer, _: &[Position]) -> Result<u64, SourceError> {
+        Ok(0)
+    }
+
+    async fn close(&self, consumer: &Consumer) -> Result<(), SourceError> {
+        self.state().consumers.remove(&book_name(consumer));
+        Ok(())
+    }
+
+    async fn rewind(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        let start = self.start(start);
+        self.state().consumers.insert(book_name(consumer), start);
+        Ok(Position::number(start))
+    }
+
+    async fn validate(&self, position: &Position) -> Result<(), SourceError> {
+        match position.as_number() {
+            Some(place) if place <= *self.newest.borrow() => Ok(()),
+            _ => Err(SourceError::needs_attention(
+                format!("{position} is not a position of feed {}", self.name),
+                format!("give a number from 0 to {}", *self.newest.borrow()),
+            )),
+        }
+    }
+
+    async fn lag(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, SourceError> {
+        let state = self.state();
+        let behind = |partition: Partition, after: u64| {
+            state
+                .changes
+                .iter()
+                .skip(after as usize)
+                .filter(|change| change.partition == partition)
+                .count() as u64
+        };
+        let lag = |cursor: &Cursor| Lag {
+            changes: Some(behind(cursor.partition, place(&cursor.after))),
+            seconds: None,
+        };
+        Ok(cursors.iter().map(lag).collect())
+    }
+
+    async fn backfill(&self, _: &Position) -> Result<Option<Backfill>, SourceError> {
+        Ok(None)
+    }
+
+    async fn blockers(&self) -> Result<Vec<Blocker>, SourceError> {
+        Ok(Vec::new())
+    }
+}
