@@ -1,2 +1,46 @@
-//! Soon.
-fn main() {}
+//! The program `seriatim`: every change of a database's records, handled in order, once.
+//!
+//! ```text
+//!   args ──▶ config ──▶ setup: stores, captures ──▶ commands, one file each ──▶ output
+//! ```
+//!
+//! Results go to the standard output, logs and errors to the standard error. It ends with 0 when it is done, with 1 when
+//! it failed, and with 2 when the command line or the configuration is wrong.
+
+mod args;
+mod config;
+mod setup;
+mod commands;
+mod error;
+mod logging;
+mod output;
+mod signals;
+
+use std::process::ExitCode;
+
+use args::{Arguments, LogFormat};
+use clap::Parser;
+use error::{Error, Exit};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let format = arguments.global.log_format;
+    let done = match logging::start(format) {
+        Ok(()) => commands::execute(arguments).await,
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => end(&error, format),
+    }
+}
+
+fn end(error: &Error, format: LogFormat) -> ExitCode {
+    match (error.exit(), format) {
+        (Exit::Quiet, _) => {}
+        (_, LogFormat::Text) => output::error(error),
+        (_, LogFormat::Json) => tracing::error!(help = error.remedy(), "{}", error.sentence()),
+    }
+    ExitCode::from(error.exit() as u8)
+}

@@ -65,6 +65,15 @@ impl SqliteError {
     }
 }
 
+/// Whether this says nothing against the statement: the same one may succeed later.
+pub(crate) fn is_transient(cause: &rusqlite::Error) -> bool {
+    use ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull, SystemIoFailure};
+    matches!(
+        cause.sqlite_error_code(),
+        Some(DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure)
+    )
+}
+
 fn explain(path: &Path, cause: &rusqlite::Error) -> (String, Remedy) {
     let person = |said: &str, remedy: &str| (said.to_owned(), Remedy::Person(remedy.to_owned()));
     match cause.sqlite_error_code() {

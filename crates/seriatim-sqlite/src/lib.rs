@@ -3,6 +3,7 @@
 //! - [`SqliteStore`]: the store in one file, shared by any number of processes on one machine.
 //! - [`Source`]: a SQLite file whose tables are watched; [`Source::journal`] and [`Source::log`] are its captures by triggers.
 //! - [`in_transaction`]: a handler whose effect is in the checkpoint's transaction: exactly once.
+//! - [`SqlEffect`]: an effect that is SQL with named parameters from the change.
 //!
 //! SQLite is bundled, each connection lives on a thread of its own ([`Database`]).
 
@@ -11,10 +12,15 @@ mod error;
 mod migrate;
 mod store;
 mod capture;
+mod effect;
 mod transaction;
+
+/// The SQLite that this crate speaks to, for handlers of one's own: another version could not share its transactions.
+pub use rusqlite;
 
 pub use database::Database;
 pub use error::SqliteError;
 pub use store::SqliteStore;
 pub use capture::{Capture, Source};
+pub use effect::{SqlEffect, SqlHandler, SqlProblem};
 pub use transaction::{InTransaction, in_transaction};

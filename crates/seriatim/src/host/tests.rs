@@ -371,6 +371,55 @@ async fn a_name_that_is_alive_is_refused_and_a_silent_one_is_replaced() {
     assert_eq!(history.total(), 2);
 }
 
+/// A transaction that is already on its way to the database when its host dies, and gets there late.
+struct Late(Arc<Ledger>);
+
+#[async_trait]
+impl TransactionalHandler for Late {
+    async fn handle_and_checkpoint(
+        &self,
+        changes: &[Change],
+        checkpoint: &Checkpoint,
+        context: &Context,
+    ) -> Result<(), CommitError> {
+        let (ledger, changes, checkpoint, context) = (
+            Arc::clone(&self.0),
+            changes.to_vec(),
+            checkpoint.clone(),
+            context.clone(),
+        );
+        let on_its_way = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            ledger
+                .handle_and_checkpoint(&changes, &checkpoint, &context)
+                .await
+        });
+        on_its_way.await.unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zombies_transaction_that_arrives_late_is_refused() {
+    let (store, feed, history) = (MemoryStore::new(), feed(1), History::default());
+    let ledger = || Ledger {
+        store: store.clone(),
+        history: history.clone(),
+        turn: tokio::sync::Mutex::default(),
+    };
+    feed.push(1, 1);
+    let zombie = Host::new("zombie", Arc::new(store.clone()));
+    let (_stop, running) = spawn(zombie.feed_in_transaction(feed.clone(), Late(Arc::new(ledger()))));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    running.abort();
+    drop(running.await);
+    let (stop, successor) =
+        spawn(Host::new("b", Arc::new(store.clone())).feed_in_transaction(feed.clone(), ledger()));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    stop.notify_one();
+    successor.await.unwrap().unwrap();
+    assert_eq!(history.total(), 1, "once, by the successor");
+}
+
 /// Effects and checkpoints in one step, as a SQL store does it; its effects survive any crash of a host.
 struct Ledger {
     store: MemoryStore,
