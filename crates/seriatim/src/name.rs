@@ -28,11 +28,7 @@ fn checked(what: &'static str, name: &str) -> Result<Arc<str>, BadName> {
     } else {
         return Ok(Arc::from(name));
     };
-    Err(BadName {
-        what,
-        name: name.to_owned(),
-        why,
-    })
+    Err(BadName { what, name: name.to_owned(), why })
 }
 
 macro_rules! name {
@@ -136,16 +132,8 @@ mod tests {
 
     #[test]
     fn bad_names_say_why() {
-        assert_eq!(
-            FeedName::new("").unwrap_err().to_string(),
-            r#"feed name "" is no good: it is empty"#
-        );
-        assert!(
-            HostName::new("a\nb")
-                .unwrap_err()
-                .to_string()
-                .contains("control character")
-        );
+        assert_eq!(FeedName::new("").unwrap_err().to_string(), r#"feed name "" is no good: it is empty"#);
+        assert!(HostName::new("a\nb").unwrap_err().to_string().contains("control character"));
         assert!(HostName::new(&"x".repeat(201)).is_err());
         assert_eq!(FeedName::new("totals für Öl").unwrap().as_str(), "totals für Öl");
     }

@@ -189,9 +189,7 @@ impl Row {
 
     /// The row as users see it: a JSON object in the order of the columns.
     pub fn to_json(&self) -> serde_json::Value {
-        let object = self
-            .iter()
-            .map(|(name, value)| (name.to_owned(), value.to_json()));
+        let object = self.iter().map(|(name, value)| (name.to_owned(), value.to_json()));
         serde_json::Value::Object(object.collect())
     }
 
@@ -202,10 +200,7 @@ impl Row {
             Value::Bytes(bytes) => bytes.len(),
             _ => 0,
         };
-        self.values
-            .iter()
-            .map(|value| size_of::<Value>() + payload(value))
-            .sum()
+        self.values.iter().map(|value| size_of::<Value>() + payload(value)).sum()
     }
 }
 
@@ -297,14 +292,8 @@ mod tests {
     #[test]
     fn the_hash_of_a_key_never_changes() {
         // These numbers are on users' disks, as partitions: a change here loses the order of their objects.
-        assert_eq!(
-            Key::of("id", Value::Integer(42)).hash(),
-            4_956_066_600_274_079_096
-        );
-        assert_eq!(
-            Key::of("id", Value::Text("Ünï".into())).hash(),
-            71_225_500_092_186_556
-        );
+        assert_eq!(Key::of("id", Value::Integer(42)).hash(), 4_956_066_600_274_079_096);
+        assert_eq!(Key::of("id", Value::Text("Ünï".into())).hash(), 71_225_500_092_186_556);
     }
 
     #[test]
@@ -336,11 +325,7 @@ mod tests {
     fn a_stored_row_comes_back_bit_for_bit() {
         let row = Row::new(
             Columns::new(["a", "b", "c"]),
-            [
-                Value::Real(f64::NEG_INFINITY),
-                Value::Bytes(Arc::from(*b"\xff")),
-                Value::Text("\0".into()),
-            ],
+            [Value::Real(f64::NEG_INFINITY), Value::Bytes(Arc::from(*b"\xff")), Value::Text("\0".into())],
         );
         let stored = serde_json::to_string(&row).unwrap();
         assert_eq!(serde_json::from_str::<Row>(&stored).unwrap(), row);

@@ -85,10 +85,7 @@ impl Try for Plain {
         let result = match tokio::time::timeout(self.timeout, call).await {
             Ok(Ok(result)) => result,
             Ok(Err(panic)) => Err(panicked(&*panic)),
-            Err(_) => Err(Failure::change(format!(
-                "the handler took longer than {:?}",
-                self.timeout
-            ))),
+            Err(_) => Err(Failure::change(format!("the handler took longer than {:?}", self.timeout))),
         };
         result.map_err(CommitError::Failed)
     }
@@ -116,10 +113,9 @@ impl Try for Transactional {
         let call = AssertUnwindSafe(self.handler.handle_and_checkpoint(changes, &checkpoint, context));
         match call.catch_unwind().await {
             // All of it was rolled back, also what came before the culprit.
-            Ok(Err(CommitError::Failed(failure))) => Err(CommitError::Failed(Failure {
-                culprit: None,
-                ..failure
-            })),
+            Ok(Err(CommitError::Failed(failure))) => {
+                Err(CommitError::Failed(Failure { culprit: None, ..failure }))
+            }
             Ok(result) => result,
             Err(panic) => Err(CommitError::Failed(panicked(&*panic))),
         }
@@ -131,19 +127,15 @@ impl Try for Transactional {
         upto: &Position,
         lease: &Lease,
     ) -> Result<(), CheckpointError> {
-        let checkpoint = Checkpoint {
-            position: upto.clone(),
-            parked: parked.to_vec(),
-        };
+        let checkpoint = Checkpoint { position: upto.clone(), parked: parked.to_vec() };
         self.store.checkpoint(lease, &checkpoint).await
     }
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
     let text = panic.downcast_ref::<&str>().copied();
-    let text = text
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("without a message");
+    let text =
+        text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message");
     Failure::change(format!("the handler panicked: {text}"))
 }
 
@@ -161,24 +153,14 @@ impl Attempts<'_> {
     pub async fn run(mut self, changes: &[Change], upto: &Position) -> Ran {
         let mut tally = Tally::default();
         let mut parked: HashSet<u64> = HashSet::new();
-        let context = Context {
-            lease: Arc::clone(&self.lease),
-            attempt: 1,
-        };
+        let context = Context { lease: Arc::clone(&self.lease), attempt: 1 };
         let first = self.tries.attempt(changes, upto, &context).await;
-        let whole = || Piece {
-            changes: changes.to_vec(),
-            failed: 0,
-            upto: upto.clone(),
-        };
+        let whole = || Piece { changes: changes.to_vec(), failed: 0, upto: upto.clone() };
         let mut todo: Vec<Piece> = Vec::new();
         match first {
             Ok(()) => return Ran::Finished(tally),
             Err(error) => {
-                if let Err(end) = self
-                    .failed(whole(), error, &mut todo, &mut tally, &mut parked)
-                    .await
-                {
+                if let Err(end) = self.failed(whole(), error, &mut todo, &mut tally, &mut parked).await {
                     return end;
                 }
             }
@@ -212,10 +194,7 @@ impl Attempts<'_> {
                 }
             };
         }
-        let context = Context {
-            lease: Arc::clone(&self.lease),
-            attempt: piece.failed + 1,
-        };
+        let context = Context { lease: Arc::clone(&self.lease), attempt: piece.failed + 1 };
         match self.tries.attempt(&piece.changes, &piece.upto, &context).await {
             Ok(()) => Ok(()),
             Err(error) => self.failed(piece, error, todo, tally, parked).await,
@@ -232,20 +211,14 @@ impl Attempts<'_> {
     ) -> Result<(), Ran> {
         let failure = match error {
             CommitError::Fenced { by } => {
-                return Err(Ran::Lost {
-                    why: format!("its epoch is {by} now"),
-                });
+                return Err(Ran::Lost { why: format!("its epoch is {by} now") });
             }
             // Whether it happened is not known: only the store can tell, when the lease is taken anew.
             CommitError::Store(error @ crate::store::StoreError::Unavailable { .. }) => {
-                return Err(Ran::Lost {
-                    why: error.to_string(),
-                });
+                return Err(Ran::Lost { why: error.to_string() });
             }
             CommitError::Store(error) => {
-                return Err(Ran::Broken {
-                    why: error.to_string(),
-                });
+                return Err(Ran::Broken { why: error.to_string() });
             }
             CommitError::Failed(failure) => failure,
         };
@@ -277,15 +250,13 @@ impl Attempts<'_> {
         match self.retry.after(failure.kind, failed, fastrand::f64()) {
             Verdict::Again(pause) => {
                 tracing::warn!(lease = %self.lease.id, id = change.id, attempt = failed, error = %failure, "failed; trying again");
-                self.pause(pause.max(failure.retry_after.unwrap_or_default()))
-                    .await?;
+                self.pause(pause.max(failure.retry_after.unwrap_or_default())).await?;
                 todo.push(Piece { failed, ..piece });
                 Ok(())
             }
-            Verdict::GiveUp(Then::Stop) => Err(Ran::Stopped {
-                change: Box::new(change.clone()),
-                error: failure.to_string(),
-            }),
+            Verdict::GiveUp(Then::Stop) => {
+                Err(Ran::Stopped { change: Box::new(change.clone()), error: failure.to_string() })
+            }
             Verdict::GiveUp(Then::Skip) => {
                 tracing::error!(lease = %self.lease.id, id = change.id, error = %failure, "skipped after {failed} attempts");
                 tally.skipped += 1;
@@ -293,10 +264,7 @@ impl Attempts<'_> {
             }
             Verdict::GiveUp(Then::Park) => {
                 tracing::error!(lease = %self.lease.id, id = change.id, error = %failure, "parked after {failed} attempts");
-                let why = ParkedFailure {
-                    error: failure.to_string(),
-                    attempts: failed,
-                };
+                let why = ParkedFailure { error: failure.to_string(), attempts: failed };
                 self.park(piece, Some(why), tally, parked).await
             }
         }
@@ -311,10 +279,7 @@ impl Attempts<'_> {
     ) -> Result<(), Ran> {
         for change in piece.changes {
             parked.insert(change.lane());
-            let parking = Parking {
-                change,
-                failure: failure.clone(),
-            };
+            let parking = Parking { change, failure: failure.clone() };
             self.give_up(std::slice::from_ref(&parking), &piece.upto).await?;
             tally.parked.push(parking);
         }
@@ -325,9 +290,7 @@ impl Attempts<'_> {
         self.tries
             .give_up(parked, upto, &self.lease)
             .await
-            .map_err(|error| Ran::Lost {
-                why: error.to_string(),
-            })
+            .map_err(|error| Ran::Lost { why: error.to_string() })
     }
 
     async fn pause(&mut self, pause: Duration) -> Result<(), Ran> {
@@ -345,38 +308,18 @@ impl Piece {
         let Some(middle) = self.changes.last().map(|change| change.position.clone()) else {
             return;
         };
-        todo.push(Piece {
-            changes: second,
-            failed: 0,
-            upto: self.upto,
-        });
-        todo.push(Piece {
-            changes: self.changes,
-            failed: 0,
-            upto: middle,
-        });
+        todo.push(Piece { changes: second, failed: 0, upto: self.upto });
+        todo.push(Piece { changes: self.changes, failed: 0, upto: middle });
     }
 
     /// The change at `culprit` alone. What comes after it is put back; what came before it is done.
     fn single_out(mut self, culprit: usize, todo: &mut Vec<Piece>) -> Piece {
         let rest = self.changes.split_off(culprit + 1);
         let single = self.changes.split_off(culprit);
-        let upto = if rest.is_empty() {
-            self.upto.clone()
-        } else {
-            single[0].position.clone()
-        };
+        let upto = if rest.is_empty() { self.upto.clone() } else { single[0].position.clone() };
         if !rest.is_empty() {
-            todo.push(Piece {
-                changes: rest,
-                failed: 0,
-                upto: self.upto,
-            });
+            todo.push(Piece { changes: rest, failed: 0, upto: self.upto });
         }
-        Piece {
-            changes: single,
-            failed: 0,
-            upto,
-        }
+        Piece { changes: single, failed: 0, upto }
     }
 }

@@ -37,38 +37,24 @@ pub struct Failure {
 impl Failure {
     /// This change failed; it may succeed another time.
     pub fn change(cause: impl Into<Cause>) -> Self {
-        Failure {
-            kind: FailureKind::Change,
-            cause: cause.into(),
-            retry_after: None,
-            culprit: None,
-        }
+        Failure { kind: FailureKind::Change, cause: cause.into(), retry_after: None, culprit: None }
     }
 
     /// This change can never succeed.
     pub fn poison(cause: impl Into<Cause>) -> Self {
-        Failure {
-            kind: FailureKind::Poison,
-            ..Failure::change(cause)
-        }
+        Failure { kind: FailureKind::Poison, ..Failure::change(cause) }
     }
 
     /// The target is not there.
     pub fn target(cause: impl Into<Cause>) -> Self {
-        Failure {
-            kind: FailureKind::Target,
-            ..Failure::change(cause)
-        }
+        Failure { kind: FailureKind::Target, ..Failure::change(cause) }
     }
 }
 
 impl Failure {
     /// It was this change of the batch that failed; those before it are done.
     pub fn at(self, culprit: usize) -> Self {
-        Failure {
-            culprit: Some(culprit),
-            ..self
-        }
+        Failure { culprit: Some(culprit), ..self }
     }
 }
 

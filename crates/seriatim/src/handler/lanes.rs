@@ -84,10 +84,7 @@ pub struct Lanes {
 impl Lanes {
     /// Lanes in which these objects are parked already.
     pub fn new(parked: impl IntoIterator<Item = u64>) -> Self {
-        Lanes {
-            parked: parked.into_iter().collect(),
-            ..Lanes::default()
-        }
+        Lanes { parked: parked.into_iter().collect(), ..Lanes::default() }
     }
 
     /// Takes in what a read found.
@@ -111,12 +108,7 @@ impl Lanes {
     /// The next changes that may run now, at most `max` of them; `None` when there are none.
     pub fn take(&mut self, max: usize) -> Option<Batch> {
         let number = self.next_batch;
-        let mut batch = Batch {
-            number,
-            entries: Vec::new(),
-            lanes: Vec::new(),
-            changes: Vec::new(),
-        };
+        let mut batch = Batch { number, entries: Vec::new(), lanes: Vec::new(), changes: Vec::new() };
         while batch.changes.len() < max && !self.barrier {
             let Some(entry) = self.ready.pop_front() else {
                 break;
@@ -147,13 +139,7 @@ impl Lanes {
 
     fn start(&mut self, batch: &mut Batch, entry: Entry) {
         let lane = entry.change.lane();
-        self.busy.insert(
-            lane,
-            Busy {
-                batch: batch.number,
-                waiting: VecDeque::new(),
-            },
-        );
+        self.busy.insert(lane, Busy { batch: batch.number, waiting: VecDeque::new() });
         batch.lanes.push(lane);
         batch.add(entry);
     }
@@ -263,12 +249,7 @@ mod tests {
     }
 
     fn slice(changes: Vec<Change>, upto: u64) -> Slice {
-        Slice {
-            partition: Partition(0),
-            changes,
-            upto: Position::number(upto),
-            caught_up: false,
-        }
+        Slice { partition: Partition(0), changes, upto: Position::number(upto), caught_up: false }
     }
 
     fn ids(batch: &Batch) -> Vec<u64> {
@@ -295,11 +276,7 @@ mod tests {
         lanes.complete(fast);
         assert_eq!(lanes.low_water(), None);
         lanes.complete(slow);
-        assert_eq!(
-            lanes.low_water(),
-            Some(&Position::number(9)),
-            "up to where the read looked"
-        );
+        assert_eq!(lanes.low_water(), Some(&Position::number(9)), "up to where the read looked");
     }
 
     #[test]
@@ -323,10 +300,7 @@ mod tests {
     #[test]
     fn changes_of_a_parked_object_are_set_aside_in_order() {
         let mut lanes = Lanes::default();
-        lanes.push(slice(
-            vec![change(1, 7), change(2, 7), change(3, 8), change(4, 7)],
-            4,
-        ));
+        lanes.push(slice(vec![change(1, 7), change(2, 7), change(3, 8), change(4, 7)], 4));
         let poison = lanes.take(1).unwrap();
         lanes.park(poison.changes[0].lane());
         lanes.complete(poison);

@@ -60,9 +60,7 @@ where
 {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
         for (index, change) in changes.iter().enumerate() {
-            self(change.clone(), context.clone())
-                .await
-                .map_err(|error| error.into().at(index))?;
+            self(change.clone(), context.clone()).await.map_err(|error| error.into().at(index))?;
         }
         Ok(())
     }

@@ -15,10 +15,7 @@ pub struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Backoff {
-            first: Duration::from_millis(100),
-            longest: Duration::from_secs(30),
-        }
+        Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(30) }
     }
 }
 
@@ -27,12 +24,9 @@ impl Backoff {
     ///
     /// Between half of the doubled pause and the whole of it: hosts that failed together do not come back together.
     pub fn pause(&self, failed: u32, jitter: f64) -> Duration {
-        let doubled = self
-            .first
-            .saturating_mul(1u32.checked_shl(failed.saturating_sub(1)).unwrap_or(u32::MAX));
-        doubled
-            .min(self.longest)
-            .mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
+        let doubled =
+            self.first.saturating_mul(1u32.checked_shl(failed.saturating_sub(1)).unwrap_or(u32::MAX));
+        doubled.min(self.longest).mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
     }
 }
 
@@ -60,11 +54,7 @@ pub struct Retry {
 
 impl Default for Retry {
     fn default() -> Self {
-        Retry {
-            attempts: 5,
-            backoff: Backoff::default(),
-            then: Then::Park,
-        }
+        Retry { attempts: 5, backoff: Backoff::default(), then: Then::Park }
     }
 }
 
@@ -96,13 +86,8 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest() {
-        let backoff = Backoff {
-            first: Duration::from_millis(100),
-            longest: Duration::from_secs(1),
-        };
-        let pauses: Vec<u128> = (1..=6)
-            .map(|failed| backoff.pause(failed, 1.0).as_millis())
-            .collect();
+        let backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(1) };
+        let pauses: Vec<u128> = (1..=6).map(|failed| backoff.pause(failed, 1.0).as_millis()).collect();
         assert_eq!(pauses, [100, 200, 400, 800, 1000, 1000]);
         assert_eq!(backoff.pause(1, 0.0).as_millis(), 50);
         assert_eq!(backoff.pause(u32::MAX, 1.0).as_millis(), 1000);
@@ -110,30 +95,15 @@ mod tests {
 
     #[test]
     fn attempts_count_the_first_try() {
-        let retry = Retry {
-            attempts: 2,
-            ..Retry::default()
-        };
-        assert!(matches!(
-            retry.after(FailureKind::Change, 1, 0.5),
-            Verdict::Again(_)
-        ));
-        assert_eq!(
-            retry.after(FailureKind::Change, 2, 0.5),
-            Verdict::GiveUp(Then::Park)
-        );
+        let retry = Retry { attempts: 2, ..Retry::default() };
+        assert!(matches!(retry.after(FailureKind::Change, 1, 0.5), Verdict::Again(_)));
+        assert_eq!(retry.after(FailureKind::Change, 2, 0.5), Verdict::GiveUp(Then::Park));
     }
 
     #[test]
     fn poison_is_not_tried_again_and_a_missing_target_always_is() {
         let retry = Retry::default();
-        assert_eq!(
-            retry.after(FailureKind::Poison, 1, 0.5),
-            Verdict::GiveUp(Then::Park)
-        );
-        assert!(matches!(
-            retry.after(FailureKind::Target, 1_000, 0.5),
-            Verdict::Again(_)
-        ));
+        assert_eq!(retry.after(FailureKind::Poison, 1, 0.5), Verdict::GiveUp(Then::Park));
+        assert!(matches!(retry.after(FailureKind::Target, 1_000, 0.5), Verdict::Again(_)));
     }
 }

@@ -70,10 +70,7 @@ impl Keeper {
         Keeper {
             store,
             session,
-            feeds: feeds
-                .into_iter()
-                .map(|feed| (feed.consumer.feed.clone(), feed))
-                .collect(),
+            feeds: feeds.into_iter().map(|feed| (feed.consumer.feed.clone(), feed)).collect(),
             stopped: Vec::new(),
             settings,
             until,
@@ -146,10 +143,7 @@ impl Keeper {
     fn settle_own(&mut self, judged: &mut Judged) {
         for judged_lease in &mut judged.leases {
             let lease = &judged_lease.lease;
-            let mine = lease
-                .owner
-                .as_ref()
-                .is_some_and(|owner| owner.session == self.session.id);
+            let mine = lease.owner.as_ref().is_some_and(|owner| owner.session == self.session.id);
             match self.owned.get_mut(&lease.id) {
                 Some(owned) if mine && owned.lease.epoch == lease.epoch => {
                     judged_lease.available = false;
@@ -206,13 +200,7 @@ impl Keeper {
                 Ok(()) = halted => (id, Closed::Halted),
             }
         });
-        let owned = Owned {
-            closing,
-            halt: Some(halt),
-            keep_for: None,
-            cut_off: None,
-            lease,
-        };
+        let owned = Owned { closing, halt: Some(halt), keep_for: None, cut_off: None, lease };
         self.owned.insert(owned.lease.id.clone(), owned);
     }
 
@@ -276,21 +264,13 @@ impl Keeper {
             self.stopped.push((feed.clone(), why));
         }
         let cut_off = clock::now() + self.close_within;
-        for owned in self
-            .owned
-            .values_mut()
-            .filter(|owned| owned.lease.id.feed == *feed)
-        {
+        for owned in self.owned.values_mut().filter(|owned| owned.lease.id.feed == *feed) {
             owned.begin_closing(None, cut_off);
         }
     }
 
     fn cut_off_late_ones(&mut self, now: Instant) {
-        for owned in self
-            .owned
-            .values_mut()
-            .filter(|owned| owned.cut_off.is_some_and(|due| due <= now))
-        {
+        for owned in self.owned.values_mut().filter(|owned| owned.cut_off.is_some_and(|due| due <= now)) {
             owned.halt();
         }
     }
@@ -335,9 +315,7 @@ impl Keeper {
     /// Closes all partitions, gives their leases back and leaves; bounded in time.
     async fn close(&mut self) {
         let deadline = clock::now() + self.close_within;
-        self.owned
-            .values_mut()
-            .for_each(|owned| owned.begin_closing(None, deadline));
+        self.owned.values_mut().for_each(|owned| owned.begin_closing(None, deadline));
         while !self.owned.is_empty() {
             tokio::select! {
                 ended = self.partitions.join_next() => match ended {

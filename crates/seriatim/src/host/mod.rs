@@ -100,30 +100,17 @@ impl Host {
 
     /// Has a feed's changes handled at least once each, with the usual settings.
     pub fn feed(self, feed: impl Feed, handler: impl Handler) -> Self {
-        self.feed_with(
-            Arc::new(feed),
-            Handling::AtLeastOnce(Arc::new(handler)),
-            FeedSettings::default(),
-        )
+        self.feed_with(Arc::new(feed), Handling::AtLeastOnce(Arc::new(handler)), FeedSettings::default())
     }
 
     /// Has a feed's changes handled exactly once each: effect and checkpoint are one transaction of the store.
     pub fn feed_in_transaction(self, feed: impl Feed, handler: impl TransactionalHandler) -> Self {
-        self.feed_with(
-            Arc::new(feed),
-            Handling::ExactlyOnce(Arc::new(handler)),
-            FeedSettings::default(),
-        )
+        self.feed_with(Arc::new(feed), Handling::ExactlyOnce(Arc::new(handler)), FeedSettings::default())
     }
 
     /// Has a feed's changes handled in this way, with these settings.
     pub fn feed_with(mut self, feed: Arc<dyn Feed>, handling: Handling, settings: FeedSettings) -> Self {
-        self.feeds.push(Given {
-            feed,
-            handling,
-            settings,
-            stats: Arc::default(),
-        });
+        self.feeds.push(Given { feed, handling, settings, stats: Arc::default() });
         self
     }
 
@@ -139,10 +126,7 @@ impl Host {
 
     /// The counters of each feed, which go on counting while the host runs.
     pub fn stats(&self) -> Vec<(FeedName, Arc<Stats>)> {
-        self.feeds
-            .iter()
-            .map(|given| (given.feed.name().clone(), Arc::clone(&given.stats)))
-            .collect()
+        self.feeds.iter().map(|given| (given.feed.name().clone(), Arc::clone(&given.stats))).collect()
     }
 
     /// Runs until `shutdown` resolves, then finishes what runs, checkpoints and gives its leases back.

@@ -21,22 +21,10 @@ pub(super) async fn feeds(
 ) -> Result<Vec<Arc<FeedRuntime>>, HostError> {
     let id = store.identity().await?;
     let mut feeds = Vec::new();
-    for Given {
-        feed,
-        handling,
-        settings,
-        stats,
-    } in given
-    {
+    for Given { feed, handling, settings, stats } in given {
         let name = feed.name().clone();
-        let consumer = Consumer {
-            feed: name.clone(),
-            store: id.clone(),
-        };
-        let in_source = |error| HostError::Source {
-            feed: name.clone(),
-            error,
-        };
+        let consumer = Consumer { feed: name.clone(), store: id.clone() };
+        let in_source = |error| HostError::Source { feed: name.clone(), error };
         let has_checkpoints = !store.view(std::slice::from_ref(&name)).await?.leases.is_empty();
         if has_checkpoints && !feed.knows(&consumer).await.map_err(in_source)? {
             return Err(HostError::SourceReplaced { feed: name });
@@ -45,15 +33,7 @@ pub(super) async fn feeds(
         store.ensure(&name, feed.partitions(), &start).await?;
         let reader = reader::spawn(Arc::clone(&feed), settings.idle);
         let once = until == Until::CaughtUp;
-        feeds.push(Arc::new(FeedRuntime {
-            feed,
-            consumer,
-            handling,
-            settings,
-            stats,
-            reader,
-            once,
-        }));
+        feeds.push(Arc::new(FeedRuntime { feed, consumer, handling, settings, stats, reader, once }));
     }
     Ok(feeds)
 }
@@ -72,14 +52,10 @@ pub(super) async fn join(
         match store.join(name, feeds, replacing.as_ref()).await {
             Ok(session) => return Ok(session),
             Err(JoinError::Store(error)) => return Err(error.into()),
-            Err(JoinError::NameTaken {
-                liveness: Liveness::Alive,
-                host,
-                ..
-            }) => return Err(HostError::NameTaken(host)),
-            Err(JoinError::NameTaken {
-                session, beat, host, ..
-            }) => match silent {
+            Err(JoinError::NameTaken { liveness: Liveness::Alive, host, .. }) => {
+                return Err(HostError::NameTaken(host));
+            }
+            Err(JoinError::NameTaken { session, beat, host, .. }) => match silent {
                 None => {
                     tracing::info!(%host, "the name is taken; waiting until its holder has been silent for {expire:?}");
                     silent = Some((beat, asked));

@@ -95,23 +95,17 @@ pub(super) async fn run(setup: Setup) -> Closed {
 impl Running {
     async fn open(setup: Setup) -> Result<Self, Closed> {
         let id = &setup.lease.id;
-        let parked = setup
-            .store
-            .parked(&id.feed, Some(id.partition))
-            .await
-            .map_err(|error| match error {
-                StoreError::Unavailable { .. } => Closed::Lost(error.to_string()),
-                StoreError::NeedsAttention { .. } => Closed::Failed(error.to_string()),
-            })?;
+        let parked = setup.store.parked(&id.feed, Some(id.partition)).await.map_err(|error| match error {
+            StoreError::Unavailable { .. } => Closed::Lost(error.to_string()),
+            StoreError::NeedsAttention { .. } => Closed::Failed(error.to_string()),
+        })?;
         let tries: Arc<dyn Try> = match &setup.feed.handling {
-            Handling::AtLeastOnce(handler) => Arc::new(Plain {
-                handler: Arc::clone(handler),
-                timeout: setup.feed.settings.timeout,
-            }),
-            Handling::ExactlyOnce(handler) => Arc::new(Transactional {
-                handler: Arc::clone(handler),
-                store: Arc::clone(&setup.store),
-            }),
+            Handling::AtLeastOnce(handler) => {
+                Arc::new(Plain { handler: Arc::clone(handler), timeout: setup.feed.settings.timeout })
+            }
+            Handling::ExactlyOnce(handler) => {
+                Arc::new(Transactional { handler: Arc::clone(handler), store: Arc::clone(&setup.store) })
+            }
         };
         Ok(Running {
             lease: Arc::new(setup.lease.clone()),
@@ -186,11 +180,7 @@ impl Running {
     fn start_work(&mut self) {
         let settings = &self.setup.feed.settings;
         // A transaction moves the checkpoint itself: one at a time, and never beside another checkpoint.
-        let concurrency = if self.is_transactional() {
-            1
-        } else {
-            settings.concurrency
-        };
+        let concurrency = if self.is_transactional() { 1 } else { settings.concurrency };
         if self.is_transactional() && !self.saving.is_empty() {
             return;
         }
@@ -199,20 +189,13 @@ impl Running {
                 break;
             };
             let upto = self.lanes.low_water_after(&batch).unwrap_or(&self.saved).clone();
-            let tail = if self.is_transactional() {
-                tail(&mut self.lanes)
-            } else {
-                Vec::new()
-            };
+            let tail = if self.is_transactional() { tail(&mut self.lanes) } else { Vec::new() };
             let attempts = Work {
                 tries: Arc::clone(&self.tries),
                 lease: Arc::clone(&self.lease),
                 retry: settings.retry,
                 closing: self.setup.closing.clone(),
-                tail: Checkpoint {
-                    position: self.saved.clone(),
-                    parked: tail,
-                },
+                tail: Checkpoint { position: self.saved.clone(), parked: tail },
             };
             self.flying.spawn(async move {
                 let ran = attempts.run(&batch, &upto).await;
@@ -225,12 +208,7 @@ impl Running {
         let settings = &self.setup.feed.settings;
         let has_room = self.lanes.held() < settings.enough() && self.lanes.weight() < super::ENOUGH_BYTES;
         if self.asked.is_none() && has_room {
-            self.asked = Some(
-                self.setup
-                    .feed
-                    .reader
-                    .want(self.lease.id.partition, self.read.clone()),
-            );
+            self.asked = Some(self.setup.feed.reader.want(self.lease.id.partition, self.read.clone()));
         }
     }
 
@@ -261,10 +239,7 @@ impl Running {
             Ran::Lost { why } => return Some(Closed::Lost(why)),
             Ran::Broken { why } => return Some(Closed::Failed(why)),
             Ran::Stopped { change, error } => {
-                let why = format!(
-                    "change {} at position {} failed: {error}",
-                    change.id, change.position
-                );
+                let why = format!("change {} at position {} failed: {error}", change.id, change.position);
                 self.stopping = Some(why);
                 self.store_knows_better = self.is_transactional();
                 return None;
@@ -272,14 +247,8 @@ impl Running {
         };
         let parked = tally.parked.len() as u64;
         let handled = batch.changes.len() as u64 - parked - tally.skipped;
-        self.setup
-            .feed
-            .stats
-            .count(handled, parked, tally.skipped, tally.failures);
-        tally
-            .parked
-            .iter()
-            .for_each(|parking| self.lanes.park(parking.change.lane()));
+        self.setup.feed.stats.count(handled, parked, tally.skipped, tally.failures);
+        tally.parked.iter().for_each(|parking| self.lanes.park(parking.change.lane()));
         self.lanes.complete(batch);
         if self.is_transactional() {
             self.saved = upto;
@@ -302,10 +271,7 @@ impl Running {
         self.setup.feed.stats.count(0, tail.len() as u64, 0, 0);
         self.parkings.extend(tail);
         let position = self.lanes.low_water().unwrap_or(&self.saved).clone();
-        let checkpoint = Checkpoint {
-            position: position.clone(),
-            parked: self.parkings.clone(),
-        };
+        let checkpoint = Checkpoint { position: position.clone(), parked: self.parkings.clone() };
         let (store, lease) = (Arc::clone(&self.setup.store), Arc::clone(&self.lease));
         self.worked = false;
         self.saving.spawn(async move {
@@ -397,43 +363,18 @@ struct Work {
 impl Work {
     async fn run(self, batch: &Batch, upto: &Position) -> Ran {
         if !self.tail.parked.is_empty() {
-            let parked = self
-                .tries
-                .give_up(&self.tail.parked, &self.tail.position, &self.lease)
-                .await;
+            let parked = self.tries.give_up(&self.tail.parked, &self.tail.position, &self.lease).await;
             if let Err(error) = parked {
-                return Ran::Lost {
-                    why: error.to_string(),
-                };
+                return Ran::Lost { why: error.to_string() };
             }
         }
-        let Work {
-            tries,
-            lease,
-            retry,
-            closing,
-            ..
-        } = self;
-        Attempts {
-            tries: &*tries,
-            retry,
-            lease,
-            closing,
-        }
-        .run(&batch.changes, upto)
-        .await
+        let Work { tries, lease, retry, closing, .. } = self;
+        Attempts { tries: &*tries, retry, lease, closing }.run(&batch.changes, upto).await
     }
 }
 
 fn tail(lanes: &mut Lanes) -> Vec<Parking> {
-    lanes
-        .take_tail()
-        .into_iter()
-        .map(|change| Parking {
-            change,
-            failure: None,
-        })
-        .collect()
+    lanes.take_tail().into_iter().map(|change| Parking { change, failure: None }).collect()
 }
 
 async fn ask(asked: &mut Option<oneshot::Receiver<Answer>>) -> Result<Answer, oneshot::error::RecvError> {

@@ -17,10 +17,7 @@ use crate::name::Partition;
 use crate::source::{Cursor, Feed, Limit, Slice, SourceError};
 
 /// What one pass may return.
-const LIMIT: Limit = Limit {
-    rows: 4096,
-    bytes: 4 << 20,
-};
+const LIMIT: Limit = Limit { rows: 4096, bytes: 4 << 20 };
 
 /// How long the first to ask waits for the others, so that one pass serves them all.
 const GATHER: Duration = Duration::from_millis(2);
@@ -45,10 +42,7 @@ impl ReaderHandle {
     pub fn want(&self, partition: Partition, after: Position) -> oneshot::Receiver<Answer> {
         let (reply, answer) = oneshot::channel();
         // A reader that is gone drops the question, and the asker sees that.
-        drop(self.wants.send(Want {
-            cursor: Cursor { partition, after },
-            reply,
-        }));
+        drop(self.wants.send(Want { cursor: Cursor { partition, after }, reply }));
         answer
     }
 
@@ -71,18 +65,8 @@ impl Drop for OpenGuard {
 pub(super) fn spawn(feed: Arc<dyn Feed>, idle: Duration) -> ReaderHandle {
     let (wants, questions) = mpsc::unbounded_channel();
     let open = Arc::new(AtomicUsize::new(0));
-    let handle = ReaderHandle {
-        wants,
-        open: Arc::clone(&open),
-    };
-    let reader = Reader {
-        feed,
-        idle,
-        questions,
-        open,
-        waiting: VecDeque::new(),
-        end: None,
-    };
+    let handle = ReaderHandle { wants, open: Arc::clone(&open) };
+    let reader = Reader { feed, idle, questions, open, waiting: VecDeque::new(), end: None };
     tokio::spawn(reader.run());
     handle
 }
@@ -164,15 +148,10 @@ impl Reader {
     }
 
     fn deliver(&mut self, slices: Vec<Slice>) {
-        let nothing = slices
-            .iter()
-            .all(|slice| slice.changes.is_empty() && slice.caught_up);
+        let nothing = slices.iter().all(|slice| slice.changes.is_empty() && slice.caught_up);
         self.end = slices.first().filter(|_| nothing).map(|slice| slice.upto.clone());
         for slice in slices {
-            let asked = self
-                .waiting
-                .iter()
-                .position(|want| want.cursor.partition == slice.partition);
+            let asked = self.waiting.iter().position(|want| want.cursor.partition == slice.partition);
             if let Some(want) = asked.and_then(|index| self.waiting.remove(index)) {
                 drop(want.reply.send(Ok(slice)));
             }

@@ -51,13 +51,7 @@ fn noting(history: &History) -> impl Handler + use<> {
 }
 
 fn quick() -> FeedSettings {
-    FeedSettings {
-        retry: Retry {
-            attempts: 2,
-            ..Retry::default()
-        },
-        ..FeedSettings::default()
-    }
+    FeedSettings { retry: Retry { attempts: 2, ..Retry::default() }, ..FeedSettings::default() }
 }
 
 fn host(
@@ -74,10 +68,7 @@ fn host(
 fn spawn(host: Host) -> (Arc<Notify>, JoinHandle<Result<(), HostError>>) {
     let stop = Arc::new(Notify::new());
     let stopped = Arc::clone(&stop);
-    (
-        stop,
-        tokio::spawn(async move { host.run_until(async move { stopped.notified().await }).await }),
-    )
+    (stop, tokio::spawn(async move { host.run_until(async move { stopped.notified().await }).await }))
 }
 
 async fn until(what: &str, condition: impl Fn() -> bool) {
@@ -92,9 +83,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 async fn owners(store: &MemoryStore) -> HashMap<String, usize> {
     let mut owners = HashMap::new();
     for lease in store.view(&[FeedName::new("f").unwrap()]).await.unwrap().leases {
-        let owner = lease
-            .owner
-            .map_or("nobody".to_owned(), |owner| owner.host.to_string());
+        let owner = lease.owner.map_or("nobody".to_owned(), |owner| owner.host.to_string());
         *owners.entry(owner).or_default() += 1;
     }
     owners
@@ -106,25 +95,18 @@ async fn what_is_there_is_handled_once_and_in_order() {
     for n in 0..10_000 {
         feed.push(n % 97, n);
     }
-    host("a", &store, &feed, noting(&history), quick())
-        .run_once()
-        .await
-        .unwrap();
+    host("a", &store, &feed, noting(&history), quick()).run_once().await.unwrap();
     assert_eq!(history.total(), 10_000);
     history.assert_each_key_once_in_order();
-    host("a", &store, &feed, noting(&history), quick())
-        .run_once()
-        .await
-        .unwrap();
+    host("a", &store, &feed, noting(&history), quick()).run_once().await.unwrap();
     assert_eq!(history.total(), 10_000, "a second run finds nothing left");
 }
 
 #[tokio::test(start_paused = true)]
 async fn three_hosts_share_the_work_and_a_planned_stop_doubles_nothing() {
     let (store, feed, history) = (MemoryStore::new(), feed(12), History::default());
-    let hosts: Vec<_> = ["a", "b", "c"]
-        .map(|n| spawn(host(n, &store, &feed, noting(&history), quick())))
-        .into();
+    let hosts: Vec<_> =
+        ["a", "b", "c"].map(|n| spawn(host(n, &store, &feed, noting(&history), quick()))).into();
     for n in 0..3_000 {
         feed.push(n % 50, n);
         if n % 100 == 0 {
@@ -132,11 +114,7 @@ async fn three_hosts_share_the_work_and_a_planned_stop_doubles_nothing() {
         }
     }
     until("everything is handled", || history.total() >= 3_000).await;
-    while owners(&store).await
-        != [("a", 4), ("b", 4), ("c", 4)]
-            .map(|(n, c)| (n.to_owned(), c))
-            .into()
-    {
+    while owners(&store).await != [("a", 4), ("b", 4), ("c", 4)].map(|(n, c)| (n.to_owned(), c)).into() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     for (stop, running) in hosts {
@@ -147,10 +125,7 @@ async fn three_hosts_share_the_work_and_a_planned_stop_doubles_nothing() {
         }
     }
     assert_eq!(owners(&store).await, HashMap::from([("nobody".to_owned(), 12)]));
-    host("d", &store, &feed, noting(&history), quick())
-        .run_once()
-        .await
-        .unwrap();
+    host("d", &store, &feed, noting(&history), quick()).run_once().await.unwrap();
     assert_eq!(history.total(), 3_300);
     history.assert_each_key_once_in_order();
 }
@@ -167,14 +142,8 @@ async fn a_host_that_vanishes_is_replaced_after_the_expiry() {
     let died = clock::now();
     let (stop, successor) = spawn(host("b", &store, &feed, noting(&history), quick()));
     until("b took over", || history.total() == 2).await;
-    assert!(
-        clock::now() - died >= Duration::from_secs(9),
-        "not before a could have been alive"
-    );
-    assert!(
-        clock::now() - died <= Duration::from_secs(12),
-        "expiry and one acquire interval"
-    );
+    assert!(clock::now() - died >= Duration::from_secs(9), "not before a could have been alive");
+    assert!(clock::now() - died <= Duration::from_secs(12), "expiry and one acquire interval");
     stop.notify_one();
     successor.await.unwrap().unwrap();
     history.assert_each_key_once_in_order();
@@ -190,42 +159,19 @@ async fn one_poison_key_is_parked_with_its_tail_and_the_rest_goes_on() {
     let counted = Arc::clone(&tries);
     let handler = move |change: Change, _: Context| {
         let poison = change.after.as_ref().unwrap().get("value") == Some(&Value::Integer(33));
-        let result = if poison {
-            Err(Failure::change("cannot"))
-        } else {
-            Ok(noted.note(&change))
-        };
+        let result = if poison { Err(Failure::change("cannot")) } else { Ok(noted.note(&change)) };
         counted.fetch_add(u64::from(poison), Ordering::Relaxed);
         async { result }
     };
-    host("a", &store, &feed, handler, quick())
-        .run_once()
-        .await
-        .unwrap();
+    host("a", &store, &feed, handler, quick()).run_once().await.unwrap();
     assert_eq!(tries.load(Ordering::Relaxed), 2, "attempts counts the first try");
-    assert_eq!(
-        history.total(),
-        93,
-        "nine keys whole, and the poisoned one up to the poison"
-    );
+    assert_eq!(history.total(), 93, "nine keys whole, and the poisoned one up to the poison");
     let parked = store.parked(&FeedName::new("f").unwrap(), None).await.unwrap();
-    assert_eq!(
-        (parked.len(), parked[0].waiting, parked[0].failure.error.as_str()),
-        (1, 7, "cannot")
-    );
-    let tail = store
-        .parked_changes(&parked[0].feed, &parked[0].key, 10)
-        .await
-        .unwrap();
-    assert_eq!(
-        tail.iter().map(|change| change.id).collect::<Vec<_>>(),
-        [34, 44, 54, 64, 74, 84, 94]
-    );
+    assert_eq!((parked.len(), parked[0].waiting, parked[0].failure.error.as_str()), (1, 7, "cannot"));
+    let tail = store.parked_changes(&parked[0].feed, &parked[0].key, 10).await.unwrap();
+    assert_eq!(tail.iter().map(|change| change.id).collect::<Vec<_>>(), [34, 44, 54, 64, 74, 84, 94]);
     feed.push(3, 1000);
-    host("a", &store, &feed, noting(&history), quick())
-        .run_once()
-        .await
-        .unwrap();
+    host("a", &store, &feed, noting(&history), quick()).run_once().await.unwrap();
     assert_eq!(
         store.parked(&FeedName::new("f").unwrap(), None).await.unwrap()[0].waiting,
         8,
@@ -238,10 +184,7 @@ async fn a_panicking_handler_is_a_failed_attempt() {
     let (store, feed) = (MemoryStore::new(), feed(1));
     feed.push(1, 1);
     let handler = |_: Change, _: Context| async { panic!("oh no") as Result<(), Failure> };
-    host("a", &store, &feed, handler, quick())
-        .run_once()
-        .await
-        .unwrap();
+    host("a", &store, &feed, handler, quick()).run_once().await.unwrap();
     let parked = store.parked(&FeedName::new("f").unwrap(), None).await.unwrap();
     assert_eq!(parked[0].failure.error, "the handler panicked: oh no");
 }
@@ -263,10 +206,7 @@ async fn a_batch_that_fails_as_a_whole_is_halved_until_the_poison_is_alone() {
     for n in 0..100 {
         feed.push(n, n);
     }
-    host("a", &store, &feed, Whole(history.clone()), quick())
-        .run_once()
-        .await
-        .unwrap();
+    host("a", &store, &feed, Whole(history.clone()), quick()).run_once().await.unwrap();
     assert_eq!(history.total(), 99);
     history.assert_each_key_once_in_order();
 }
@@ -275,23 +215,11 @@ async fn a_batch_that_fails_as_a_whole_is_halved_until_the_poison_is_alone() {
 async fn stop_ends_the_feed_and_names_the_change() {
     let (store, feed) = (MemoryStore::new(), feed(1));
     feed.push(1, 1);
-    let settings = FeedSettings {
-        retry: Retry {
-            attempts: 1,
-            then: Then::Stop,
-            ..Retry::default()
-        },
-        ..quick()
-    };
+    let settings =
+        FeedSettings { retry: Retry { attempts: 1, then: Then::Stop, ..Retry::default() }, ..quick() };
     let handler = |_: Change, _: Context| async { Err::<(), _>(Failure::change("no")) };
-    let error = host("a", &store, &feed, handler, settings)
-        .run_once()
-        .await
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "every feed has stopped: f: change 1 at position 1 failed: no"
-    );
+    let error = host("a", &store, &feed, handler, settings).run_once().await.unwrap_err();
+    assert_eq!(error.to_string(), "every feed has stopped: f: change 1 at position 1 failed: no");
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,20 +245,14 @@ async fn a_missing_target_parks_nothing_and_is_waited_for() {
     until("it resumes by itself", || history.total() == 50).await;
     stop.notify_one();
     running.await.unwrap().unwrap();
-    assert_eq!(
-        store.parked(&FeedName::new("f").unwrap(), None).await.unwrap(),
-        []
-    );
+    assert_eq!(store.parked(&FeedName::new("f").unwrap(), None).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn closing_is_bounded_even_if_a_handler_hangs() {
     let (store, feed) = (MemoryStore::new(), feed(1));
     feed.push(1, 1);
-    let settings = FeedSettings {
-        timeout: Duration::from_secs(3600),
-        ..quick()
-    };
+    let settings = FeedSettings { timeout: Duration::from_secs(3600), ..quick() };
     let entered = Arc::new(Notify::new());
     let entering = Arc::clone(&entered);
     let handler = move |_: Change, _: Context| {
@@ -357,17 +279,11 @@ async fn a_name_that_is_alive_is_refused_and_a_silent_one_is_replaced() {
     let (_stop, running) = spawn(host("a", &store, &feed, noting(&history), quick()));
     feed.push(1, 1);
     until("a works", || history.total() == 1).await;
-    let refused = host("a", &store, &feed, noting(&history), quick())
-        .run_once()
-        .await
-        .unwrap_err();
+    let refused = host("a", &store, &feed, noting(&history), quick()).run_once().await.unwrap_err();
     assert!(matches!(refused, HostError::NameTaken(_)), "{refused}");
     running.abort();
     feed.push(1, 2);
-    host("a", &store, &feed, noting(&history), quick())
-        .run_once()
-        .await
-        .unwrap();
+    host("a", &store, &feed, noting(&history), quick()).run_once().await.unwrap();
     assert_eq!(history.total(), 2);
 }
 
@@ -382,17 +298,11 @@ impl TransactionalHandler for Late {
         checkpoint: &Checkpoint,
         context: &Context,
     ) -> Result<(), CommitError> {
-        let (ledger, changes, checkpoint, context) = (
-            Arc::clone(&self.0),
-            changes.to_vec(),
-            checkpoint.clone(),
-            context.clone(),
-        );
+        let (ledger, changes, checkpoint, context) =
+            (Arc::clone(&self.0), changes.to_vec(), checkpoint.clone(), context.clone());
         let on_its_way = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(60)).await;
-            ledger
-                .handle_and_checkpoint(&changes, &checkpoint, &context)
-                .await
+            ledger.handle_and_checkpoint(&changes, &checkpoint, &context).await
         });
         on_its_way.await.unwrap()
     }
@@ -401,11 +311,8 @@ impl TransactionalHandler for Late {
 #[tokio::test(start_paused = true)]
 async fn a_zombies_transaction_that_arrives_late_is_refused() {
     let (store, feed, history) = (MemoryStore::new(), feed(1), History::default());
-    let ledger = || Ledger {
-        store: store.clone(),
-        history: history.clone(),
-        turn: tokio::sync::Mutex::default(),
-    };
+    let ledger =
+        || Ledger { store: store.clone(), history: history.clone(), turn: tokio::sync::Mutex::default() };
     feed.push(1, 1);
     let zombie = Host::new("zombie", Arc::new(store.clone()));
     let (_stop, running) = spawn(zombie.feed_in_transaction(feed.clone(), Late(Arc::new(ledger()))));
@@ -459,11 +366,8 @@ async fn a_transactional_handler_sees_each_change_exactly_once_whatever_dies() {
         }
         let hosts: Vec<_> = (0..3)
             .map(|n| {
-                let ledger = Ledger {
-                    store: store.clone(),
-                    history: history.clone(),
-                    turn: Default::default(),
-                };
+                let ledger =
+                    Ledger { store: store.clone(), history: history.clone(), turn: Default::default() };
                 let handling = Handling::ExactlyOnce(Arc::new(ledger));
                 let settings = FeedSettings { batch: 7, ..quick() };
                 let host = Host::new(&format!("h{life}-{n}"), Arc::new(store.clone()));
@@ -481,11 +385,7 @@ async fn a_transactional_handler_sees_each_change_exactly_once_whatever_dies() {
             }
         }
     }
-    let ledger = Ledger {
-        store: store.clone(),
-        history: history.clone(),
-        turn: Default::default(),
-    };
+    let ledger = Ledger { store: store.clone(), history: history.clone(), turn: Default::default() };
     tokio::time::sleep(Duration::from_secs(20)).await;
     let (stop, running) =
         spawn(Host::new("last", Arc::new(store.clone())).feed_in_transaction(feed.clone(), ledger));

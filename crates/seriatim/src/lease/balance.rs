@@ -22,16 +22,10 @@ pub enum Action {
 
 /// What the host with this name and session, running these feeds, should do now.
 pub fn balance(judged: &Judged, name: &HostName, session: &SessionId, feeds: &[FeedName]) -> Vec<Action> {
-    let scenes: Vec<Scene> = feeds
-        .iter()
-        .map(|feed| Scene::of(judged, name, session, feed))
-        .collect();
+    let scenes: Vec<Scene> = feeds.iter().map(|feed| Scene::of(judged, name, session, feed)).collect();
     let had: Vec<Action> = scenes.iter().flat_map(Scene::acquire).collect();
     // What was asked for and is not here yet counts as mine already: one at a time.
-    let asked = judged
-        .leases
-        .iter()
-        .any(|lease| lease.lease.hand_over_to.as_ref() == Some(name));
+    let asked = judged.leases.iter().any(|lease| lease.lease.hand_over_to.as_ref() == Some(name));
     if !had.is_empty() || asked {
         return had;
     }
@@ -53,21 +47,13 @@ struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     fn of(judged: &'a Judged, me: &'a HostName, session: &SessionId, feed: &FeedName) -> Self {
-        let live = judged
-            .hosts
-            .iter()
-            .filter(|host| host.live || host.host.session == *session);
+        let live = judged.hosts.iter().filter(|host| host.live || host.host.session == *session);
         let mut totals: BTreeMap<&HostName, usize> = live.clone().map(|host| (&host.host.name, 0)).collect();
-        let mut counts: BTreeMap<&HostName, usize> = live
-            .filter(|host| host.host.feeds.contains(feed))
-            .map(|host| (&host.host.name, 0))
-            .collect();
+        let mut counts: BTreeMap<&HostName, usize> =
+            live.filter(|host| host.host.feeds.contains(feed)).map(|host| (&host.host.name, 0)).collect();
         counts.entry(me).or_default();
-        let leases: Vec<&JudgedLease> = judged
-            .leases
-            .iter()
-            .filter(|lease| lease.lease.id.feed == *feed)
-            .collect();
+        let leases: Vec<&JudgedLease> =
+            judged.leases.iter().filter(|lease| lease.lease.id.feed == *feed).collect();
         for lease in judged.leases.iter().filter(|lease| !lease.available) {
             let Some(owner) = &lease.lease.owner else { continue };
             *totals.entry(&owner.host).or_default() += 1;
@@ -75,13 +61,7 @@ impl<'a> Scene<'a> {
                 *counts.entry(&owner.host).or_default() += 1;
             }
         }
-        Scene {
-            me,
-            judged,
-            leases,
-            counts,
-            totals,
-        }
+        Scene { me, judged, leases, counts, totals }
     }
 
     /// The leases to fill up with: free ones first, then those of dead or silent owners.
@@ -108,10 +88,7 @@ impl<'a> Scene<'a> {
 
     /// One lease of the host that has the most, if that is for the better.
     fn ask(&self, better: impl Fn(&Self, &HostName, usize) -> bool) -> Option<Action> {
-        let (richest, most) = self
-            .counts
-            .iter()
-            .max_by_key(|(host, count)| (**count, self.total(host)))?;
+        let (richest, most) = self.counts.iter().max_by_key(|(host, count)| (**count, self.total(host)))?;
         if !better(self, richest, *most) {
             return None;
         }
@@ -168,24 +145,11 @@ mod tests {
     }
 
     fn lease(feed: &FeedName, partition: u32, owner: Option<&str>) -> JudgedLease {
-        let owner = owner.map(|owner| Owner {
-            host: name(owner),
-            session: session(owner),
-        });
+        let owner = owner.map(|owner| Owner { host: name(owner), session: session(owner) });
         let available = owner.is_none();
-        let id = LeaseId {
-            feed: feed.clone(),
-            partition: Partition(partition),
-        };
+        let id = LeaseId { feed: feed.clone(), partition: Partition(partition) };
         let position = Position::number(0);
-        let lease = LeaseView {
-            id,
-            owner,
-            epoch: Epoch(0),
-            version: 0,
-            position,
-            hand_over_to: None,
-        };
+        let lease = LeaseView { id, owner, epoch: Epoch(0), version: 0, position, hand_over_to: None };
         JudgedLease { lease, available }
     }
 
@@ -195,15 +159,8 @@ mod tests {
         for host in world.hosts.clone() {
             for action in balance(world, &host.host.name, &host.host.session, feeds) {
                 let (Action::Acquire(taken) | Action::Ask(taken)) = action;
-                let lease = world
-                    .leases
-                    .iter_mut()
-                    .find(|lease| lease.lease.id == taken.id)
-                    .unwrap();
-                let owner = Owner {
-                    host: host.host.name.clone(),
-                    session: host.host.session.clone(),
-                };
+                let lease = world.leases.iter_mut().find(|lease| lease.lease.id == taken.id).unwrap();
+                let owner = Owner { host: host.host.name.clone(), session: host.host.session.clone() };
                 lease.lease.owner = Some(owner);
                 lease.available = false;
                 moves += 1;
@@ -214,13 +171,8 @@ mod tests {
 
     fn spread(world: &Judged, feed: Option<&FeedName>) -> usize {
         let count = |host: &JudgedHost| {
-            let mine = |lease: &&JudgedLease| {
-                lease
-                    .lease
-                    .owner
-                    .as_ref()
-                    .is_some_and(|o| o.host == host.host.name)
-            };
+            let mine =
+                |lease: &&JudgedLease| lease.lease.owner.as_ref().is_some_and(|o| o.host == host.host.name);
             world
                 .leases
                 .iter()
@@ -236,10 +188,7 @@ mod tests {
     fn the_first_host_takes_everything() {
         let feeds = [feed("f")];
         let leases = (0..16).map(|p| lease(&feeds[0], p, None)).collect();
-        let world = Judged {
-            hosts: vec![host("a", &feeds)],
-            leases,
-        };
+        let world = Judged { hosts: vec![host("a", &feeds)], leases };
         assert_eq!(balance(&world, &name("a"), &session("a"), &feeds).len(), 16);
     }
 
@@ -247,17 +196,10 @@ mod tests {
     fn a_newcomer_asks_the_richest_for_one() {
         let feeds = [feed("f")];
         let owners = ["a", "a", "a", "b", "b"];
-        let leases = (0..5)
-            .map(|p| lease(&feeds[0], p, Some(owners[p as usize])))
-            .collect();
-        let world = Judged {
-            hosts: vec![host("a", &feeds), host("b", &feeds), host("c", &feeds)],
-            leases,
-        };
+        let leases = (0..5).map(|p| lease(&feeds[0], p, Some(owners[p as usize]))).collect();
+        let world = Judged { hosts: vec![host("a", &feeds), host("b", &feeds), host("c", &feeds)], leases };
         let actions = balance(&world, &name("c"), &session("c"), &feeds);
-        let [Action::Ask(asked)] = actions.as_slice() else {
-            panic!("{actions:?}")
-        };
+        let [Action::Ask(asked)] = actions.as_slice() else { panic!("{actions:?}") };
         assert_eq!(asked.owner.as_ref().unwrap().host, name("a"));
     }
 
@@ -266,17 +208,10 @@ mod tests {
         let feeds = [feed("f")];
         let mut reserved = lease(&feeds[0], 0, None);
         reserved.lease.hand_over_to = Some(name("b"));
-        let mut world = Judged {
-            hosts: vec![host("a", &feeds), host("b", &feeds)],
-            leases: vec![reserved],
-        };
+        let mut world = Judged { hosts: vec![host("a", &feeds), host("b", &feeds)], leases: vec![reserved] };
         assert_eq!(balance(&world, &name("a"), &session("a"), &feeds), []);
         world.hosts[1].live = false;
-        assert_eq!(
-            balance(&world, &name("a"), &session("a"), &feeds).len(),
-            1,
-            "unless it is gone"
-        );
+        assert_eq!(balance(&world, &name("a"), &session("a"), &feeds).len(), 1, "unless it is gone");
     }
 
     proptest! {

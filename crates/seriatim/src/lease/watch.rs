@@ -66,10 +66,7 @@ impl Watch {
         let hosts = view.hosts.iter().map(|host| {
             let silent = silent_for(&mut self.hosts, &host.session, host.beat, asked);
             let live = host.liveness != Liveness::Dead && silent < expire;
-            JudgedHost {
-                host: host.clone(),
-                live,
-            }
+            JudgedHost { host: host.clone(), live }
         });
         let hosts: Vec<JudgedHost> = hosts.collect();
         let leases = view.leases.iter().map(|lease| {
@@ -81,14 +78,10 @@ impl Watch {
                     .find(|host| host.host.session == owner.session)
                     .is_none_or(|host| host.host.liveness == Liveness::Dead),
             };
-            JudgedLease {
-                lease: lease.clone(),
-                available: owner_gone || silent >= expire,
-            }
+            JudgedLease { lease: lease.clone(), available: owner_gone || silent >= expire }
         });
         let leases = leases.collect();
-        self.hosts
-            .retain(|session, _| view.hosts.iter().any(|host| host.session == *session));
+        self.hosts.retain(|session, _| view.hosts.iter().any(|host| host.session == *session));
         Judged { hosts, leases }
     }
 }
@@ -101,13 +94,7 @@ where
     match seen.get(key) {
         Some(still) if still.version == version => asked.duration_since(still.since),
         _ => {
-            seen.insert(
-                key.clone(),
-                Still {
-                    version,
-                    since: asked,
-                },
-            );
+            seen.insert(key.clone(), Still { version, since: asked });
             Duration::ZERO
         }
     }
@@ -124,34 +111,14 @@ mod tests {
 
     fn view(beat: u64, version: u64, liveness: Liveness) -> View {
         let (name, session) = (HostName::new("a").unwrap(), SessionId::new("s").unwrap());
-        let owner = Some(Owner {
-            host: name.clone(),
-            session: session.clone(),
-        });
-        let id = LeaseId {
-            feed: FeedName::new("f").unwrap(),
-            partition: Partition(0),
-        };
+        let owner = Some(Owner { host: name.clone(), session: session.clone() });
+        let id = LeaseId { feed: FeedName::new("f").unwrap(), partition: Partition(0) };
         let position = Position::number(0);
-        let lease = LeaseView {
-            id,
-            owner,
-            epoch: Epoch(1),
-            version,
-            position,
-            hand_over_to: None,
-        };
+        let lease = LeaseView { id, owner, epoch: Epoch(1), version, position, hand_over_to: None };
         let seen_at = jiff::Timestamp::UNIX_EPOCH;
         View {
             leases: vec![lease],
-            hosts: vec![HostView {
-                name,
-                session,
-                feeds: vec![],
-                beat,
-                seen_at,
-                liveness,
-            }],
+            hosts: vec![HostView { name, session, feeds: vec![], beat, seen_at, liveness }],
         }
     }
 
@@ -159,10 +126,7 @@ mod tests {
     fn an_owner_that_stands_still_for_the_expiry_is_expired_and_not_before() {
         let (mut watch, start) = (Watch::default(), crate::clock::now());
         let mut available = |after: Duration| {
-            watch
-                .judge(&view(1, 1, Liveness::Unknown), start + after, EXPIRE)
-                .leases[0]
-                .available
+            watch.judge(&view(1, 1, Liveness::Unknown), start + after, EXPIRE).leases[0].available
         };
         assert!(!available(Duration::ZERO));
         assert!(!available(EXPIRE - Duration::from_millis(1)));

@@ -25,9 +25,6 @@ mod tests {
         for id in 0..16_000 {
             counts[partition_of(&Key::of("id", Value::Integer(id)), 16).0 as usize] += 1;
         }
-        assert!(
-            counts.iter().all(|count| (850..1150).contains(count)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
     }
 }

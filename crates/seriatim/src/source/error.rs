@@ -30,17 +30,11 @@ pub enum SourceError {
 impl SourceError {
     /// An error that is worth another try.
     pub fn unavailable(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
-        SourceError::Unavailable {
-            doing: doing.into(),
-            cause: cause.into(),
-        }
+        SourceError::Unavailable { doing: doing.into(), cause: cause.into() }
     }
 
     /// An error that waits for a person.
     pub fn needs_attention(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        SourceError::NeedsAttention {
-            what: what.into(),
-            remedy: remedy.into(),
-        }
+        SourceError::NeedsAttention { what: what.into(), remedy: remedy.into() }
     }
 }

@@ -35,12 +35,7 @@ struct State {
 impl MemoryFeed {
     /// An empty feed.
     pub fn new(name: FeedName, partitions: u32) -> Self {
-        MemoryFeed {
-            name,
-            partitions,
-            state: Arc::default(),
-            newest: watch::Sender::new(0),
-        }
+        MemoryFeed { name, partitions, state: Arc::default(), newest: watch::Sender::new(0) }
     }
 
     /// Commits a change of the object with this key to this value, and returns its id.
@@ -48,10 +43,8 @@ impl MemoryFeed {
         let mut state = self.state();
         let id = state.changes.len() as u64 + 1;
         let key = Key::of("id", Value::Integer(key));
-        let after = Row::new(
-            Columns::new(["id", "value"]),
-            [key.row().values()[0].clone(), Value::Integer(value)],
-        );
+        let after =
+            Row::new(Columns::new(["id", "value"]), [key.row().values()[0].clone(), Value::Integer(value)]);
         state.changes.push(Change {
             feed: self.name.clone(),
             partition: partition_of(&key, self.partitions),
@@ -76,12 +69,9 @@ impl MemoryFeed {
         match start {
             Start::Beginning => 0,
             Start::Now => *self.newest.borrow(),
-            Start::Time(time) => self
-                .state()
-                .changes
-                .iter()
-                .take_while(|change| change.at < *time)
-                .count() as u64,
+            Start::Time(time) => {
+                self.state().changes.iter().take_while(|change| change.at < *time).count() as u64
+            }
         }
     }
 }
@@ -110,9 +100,7 @@ impl Feed for MemoryFeed {
 
     async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
         let start = self.start(start);
-        Ok(Position::number(
-            *self.state().consumers.entry(book_name(consumer)).or_insert(start),
-        ))
+        Ok(Position::number(*self.state().consumers.entry(book_name(consumer)).or_insert(start)))
     }
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
@@ -122,16 +110,10 @@ impl Feed for MemoryFeed {
         let mut state = self.state();
         state.read = state.changes.len() as u64;
         let from = place(&first.after);
-        let next_group = cursors
-            .iter()
-            .map(|cursor| place(&cursor.after))
-            .filter(|after| *after > from)
-            .min();
+        let next_group =
+            cursors.iter().map(|cursor| place(&cursor.after)).filter(|after| *after > from).min();
         let newest = state.changes.len() as u64;
-        let upto = newest
-            .min(from + limit.rows as u64)
-            .min(next_group.unwrap_or(u64::MAX))
-            .max(from);
+        let upto = newest.min(from + limit.rows as u64).min(next_group.unwrap_or(u64::MAX)).max(from);
         let looked_at = &state.changes[from as usize..upto as usize];
         let together = cursors.iter().filter(|cursor| cursor.after == first.after);
         let slice = |cursor: &Cursor| Slice {
@@ -180,12 +162,8 @@ impl Feed for MemoryFeed {
     async fn lag(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, SourceError> {
         let state = self.state();
         let behind = |partition: Partition, after: u64| {
-            state
-                .changes
-                .iter()
-                .skip(after as usize)
-                .filter(|change| change.partition == partition)
-                .count() as u64
+            state.changes.iter().skip(after as usize).filter(|change| change.partition == partition).count()
+                as u64
         };
         let lag = |cursor: &Cursor| Lag {
             changes: Some(behind(cursor.partition, place(&cursor.after))),

@@ -31,18 +31,12 @@ pub enum StoreError {
 impl StoreError {
     /// An error that is worth another try.
     pub fn unavailable(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
-        StoreError::Unavailable {
-            doing: doing.into(),
-            cause: cause.into(),
-        }
+        StoreError::Unavailable { doing: doing.into(), cause: cause.into() }
     }
 
     /// An error that waits for a person.
     pub fn needs_attention(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        StoreError::NeedsAttention {
-            what: what.into(),
-            remedy: remedy.into(),
-        }
+        StoreError::NeedsAttention { what: what.into(), remedy: remedy.into() }
     }
 }
 

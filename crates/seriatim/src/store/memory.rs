@@ -44,10 +44,7 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
-        MemoryStore {
-            id: StoreId::random(),
-            state: Arc::default(),
-        }
+        MemoryStore { id: StoreId::random(), state: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -58,29 +55,20 @@ impl MemoryStore {
 
 impl State {
     fn lease_as_seen(&mut self, seen: &LeaseView) -> Option<&mut LeaseView> {
-        self.leases
-            .get_mut(&seen.id)
-            .filter(|lease| lease.owner == seen.owner && lease.epoch == seen.epoch)
+        self.leases.get_mut(&seen.id).filter(|lease| lease.owner == seen.owner && lease.epoch == seen.epoch)
     }
 
     fn lease_of(&mut self, held: &Lease) -> Option<&mut LeaseView> {
         let mine = |lease: &&mut LeaseView| {
             lease.epoch == held.epoch
-                && lease
-                    .owner
-                    .as_ref()
-                    .is_some_and(|owner| owner.session == held.session)
+                && lease.owner.as_ref().is_some_and(|owner| owner.session == held.session)
         };
         self.leases.get_mut(&held.id).filter(mine)
     }
 
     fn free_leases_of(&mut self, session: &SessionId) {
         for lease in self.leases.values_mut() {
-            if lease
-                .owner
-                .as_ref()
-                .is_some_and(|owner| owner.session == *session)
-            {
+            if lease.owner.as_ref().is_some_and(|owner| owner.session == *session) {
                 lease.owner = None;
             }
         }
@@ -97,10 +85,7 @@ impl State {
                 partition: parking.change.partition,
                 key,
                 waiting: 0,
-                failure: ParkedFailure {
-                    error: "waits behind an earlier change".to_owned(),
-                    attempts: 0,
-                },
+                failure: ParkedFailure { error: "waits behind an earlier change".to_owned(), attempts: 0 },
                 since: clock::wall(),
             },
             changes: Vec::new(),
@@ -130,25 +115,12 @@ impl Store for MemoryStore {
         let mut state = self.state();
         if let Some(holder) = state.hosts.get(host).cloned() {
             if replacing != Some(&holder.session) {
-                let HostView {
-                    session,
-                    beat,
-                    liveness,
-                    ..
-                } = holder;
-                return Err(JoinError::NameTaken {
-                    host: host.clone(),
-                    session,
-                    beat,
-                    liveness,
-                });
+                let HostView { session, beat, liveness, .. } = holder;
+                return Err(JoinError::NameTaken { host: host.clone(), session, beat, liveness });
             }
             state.free_leases_of(&holder.session);
         }
-        let session = Session {
-            host: host.clone(),
-            id: SessionId::random(),
-        };
+        let session = Session { host: host.clone(), id: SessionId::random() };
         let view = HostView {
             name: host.clone(),
             session: session.id.clone(),
@@ -163,11 +135,7 @@ impl Store for MemoryStore {
 
     async fn leave(&self, session: &Session) -> Result<(), StoreError> {
         let mut state = self.state();
-        if state
-            .hosts
-            .get(&session.host)
-            .is_some_and(|host| host.session == session.id)
-        {
+        if state.hosts.get(&session.host).is_some_and(|host| host.session == session.id) {
             state.hosts.remove(&session.host);
         }
         state.free_leases_of(&session.id);
@@ -178,26 +146,13 @@ impl Store for MemoryStore {
         let mut state = self.state();
         let existing = state.leases.keys().filter(|id| id.feed == *feed).count() as u32;
         if existing != 0 && existing != partitions {
-            return Err(EnsureError::PartitionCount {
-                feed: feed.clone(),
-                existing,
-                wanted: partitions,
-            });
+            return Err(EnsureError::PartitionCount { feed: feed.clone(), existing, wanted: partitions });
         }
         for partition in 0..partitions {
-            let id = LeaseId {
-                feed: feed.clone(),
-                partition: Partition(partition),
-            };
+            let id = LeaseId { feed: feed.clone(), partition: Partition(partition) };
             let (position, epoch) = (start.clone(), Epoch(0));
-            let fresh = LeaseView {
-                id: id.clone(),
-                owner: None,
-                epoch,
-                version: 0,
-                position,
-                hand_over_to: None,
-            };
+            let fresh =
+                LeaseView { id: id.clone(), owner: None, epoch, version: 0, position, hand_over_to: None };
             state.leases.entry(id).or_insert(fresh);
         }
         Ok(())
@@ -213,18 +168,12 @@ impl Store for MemoryStore {
         let state = self.state();
         let asked_for = |lease: &&LeaseView| feeds.contains(&lease.id.feed);
         let leases = state.leases.values().filter(asked_for).cloned().collect();
-        Ok(View {
-            leases,
-            hosts: state.hosts.values().cloned().collect(),
-        })
+        Ok(View { leases, hosts: state.hosts.values().cloned().collect() })
     }
 
     async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
         let mut state = self.state();
-        let me = Owner {
-            host: session.host.clone(),
-            session: session.id.clone(),
-        };
+        let me = Owner { host: session.host.clone(), session: session.id.clone() };
         if !state.hosts.values().any(|host| host.session == session.id) {
             return Ok(None);
         }
@@ -248,10 +197,7 @@ impl Store for MemoryStore {
 
     async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
         let mut state = self.state();
-        let host = state
-            .hosts
-            .get_mut(&session.host)
-            .filter(|host| host.session == session.id);
+        let host = state.hosts.get_mut(&session.host).filter(|host| host.session == session.id);
         let Some(host) = host else {
             return Ok(vec![Renewal::Lost; leases.len()]);
         };
@@ -261,9 +207,7 @@ impl Store for MemoryStore {
             None => Renewal::Lost,
             Some(lease) => {
                 lease.version += 1;
-                Renewal::Kept {
-                    hand_over_to: lease.hand_over_to.clone(),
-                }
+                Renewal::Kept { hand_over_to: lease.hand_over_to.clone() }
             }
         });
         Ok(renewals.collect())
@@ -322,13 +266,8 @@ impl Store for MemoryStore {
         let asked_for = |object: &&ParkedObject| {
             object.feed == *feed && partition.is_none_or(|partition| object.partition == partition)
         };
-        let mut objects: Vec<ParkedObject> = state
-            .parked
-            .values()
-            .map(|parked| &parked.object)
-            .filter(asked_for)
-            .cloned()
-            .collect();
+        let mut objects: Vec<ParkedObject> =
+            state.parked.values().map(|parked| &parked.object).filter(asked_for).cloned().collect();
         objects.sort_by_key(|object| object.since);
         Ok(objects)
     }
@@ -341,9 +280,7 @@ impl Store for MemoryStore {
     ) -> Result<Vec<Change>, StoreError> {
         let state = self.state();
         let parked = state.parked.get(&(feed.clone(), key.to_string()));
-        Ok(parked
-            .map(|parked| parked.changes.iter().take(limit).cloned().collect())
-            .unwrap_or_default())
+        Ok(parked.map(|parked| parked.changes.iter().take(limit).cloned().collect()).unwrap_or_default())
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

@@ -77,10 +77,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// A checkpoint that only moves the position.
     pub fn at(position: Position) -> Self {
-        Checkpoint {
-            position,
-            parked: Vec::new(),
-        }
+        Checkpoint { position, parked: Vec::new() }
     }
 }
 
