@@ -10,7 +10,9 @@
 mod args;
 mod config;
 mod setup;
+mod handlers;
 mod commands;
+mod demo;
 mod error;
 mod logging;
 mod output;

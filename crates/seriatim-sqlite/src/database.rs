@@ -23,6 +23,9 @@ pub enum Access {
     Create,
     /// Read only.
     Read,
+    /// Look at a file that exists, and leave it as it was. Whoever opens a file in WAL mode for reading only leaves
+    /// files beside it, so this opens it for writing, writes nothing, and SQLite tidies up.
+    Look,
 }
 
 /// A connection to a SQLite file on a thread of its own.
@@ -92,10 +95,24 @@ impl Database {
     }
 }
 
+/// Opens the file as it is, looks, and has closed it when it returns.
+pub(crate) async fn look<T, F>(path: &Path, doing: &'static str, work: F) -> Result<T, SqliteError>
+where
+    T: Send + 'static,
+    F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+{
+    let (file, gone) = (path.to_owned(), SqliteError::gone(path));
+    let looked = tokio::task::spawn_blocking(move || {
+        let connection = connect(&file, Access::Look)?;
+        work(&connection).map_err(|cause| SqliteError::new(&file, doing, cause))
+    });
+    looked.await.map_err(|_| gone)?
+}
+
 fn connect(path: &Path, access: Access) -> Result<Connection, SqliteError> {
     let doing = "opening";
     let flags = match access {
-        Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        Access::Write | Access::Look => OpenFlags::SQLITE_OPEN_READ_WRITE,
         Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
     };
@@ -110,7 +127,7 @@ fn configure(connection: &Connection, access: Access) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(128);
     // The first read of the file: a corrupt or foreign one is found here.
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    if access != Access::Read {
+    if matches!(access, Access::Write | Access::Create) {
         if !mode.eq_ignore_ascii_case("wal") {
             connection.pragma_update(None, "journal_mode", "wal")?;
         }

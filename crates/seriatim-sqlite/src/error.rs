@@ -16,7 +16,7 @@ pub struct SqliteError {
     said: String,
     remedy: Remedy,
     #[source]
-    cause: Option<rusqlite::Error>,
+    cause: Option<Box<rusqlite::Error>>,
 }
 
 /// What can be done about an error.
@@ -31,7 +31,7 @@ enum Remedy {
 impl SqliteError {
     pub(crate) fn new(path: &Path, doing: &'static str, cause: rusqlite::Error) -> Self {
         let (said, remedy) = explain(path, &cause);
-        SqliteError { path: path.to_owned(), doing, said, remedy, cause: Some(cause) }
+        SqliteError { path: path.to_owned(), doing, said, remedy, cause: Some(Box::new(cause)) }
     }
 
     pub(crate) fn gone(path: &Path) -> Self {
@@ -48,7 +48,7 @@ impl SqliteError {
 
     /// What SQLite said, for callers that can tell more about it.
     pub fn sqlite(&self) -> Option<&rusqlite::Error> {
-        self.cause.as_ref()
+        self.cause.as_deref()
     }
 
     /// Whether the same call may succeed later.
@@ -68,10 +68,7 @@ impl SqliteError {
 /// Whether this says nothing against the statement: the same one may succeed later.
 pub(crate) fn is_transient(cause: &rusqlite::Error) -> bool {
     use ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull, SystemIoFailure};
-    matches!(
-        cause.sqlite_error_code(),
-        Some(DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure)
-    )
+    matches!(cause.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure))
 }
 
 fn explain(path: &Path, cause: &rusqlite::Error) -> (String, Remedy) {
@@ -88,10 +85,13 @@ fn explain(path: &Path, cause: &rusqlite::Error) -> (String, Remedy) {
             "the database is corrupt",
             "restore it from a backup, or save what is left with sqlite3's .recover",
         ),
-        Some(ErrorCode::ReadOnly) => {
-            person("it is read-only", "make the file and its folder writable for this user (WAL mode writes files beside it)")
+        Some(ErrorCode::ReadOnly) => person(
+            "it is read-only",
+            "make the file and its folder writable for this user (WAL mode writes files beside it)",
+        ),
+        Some(ErrorCode::PermissionDenied) => {
+            person("permission denied", "make the file and its folder writable for this user")
         }
-        Some(ErrorCode::PermissionDenied) => person("permission denied", "make the file and its folder writable for this user"),
         Some(ErrorCode::CannotOpen) => person(cannot_open(path), "check the path and its permissions"),
         Some(ErrorCode::DiskFull) => ("the disk is full".to_owned(), Remedy::TryAgain),
         Some(ErrorCode::SystemIoFailure) => (cause.to_string(), Remedy::TryAgain),

@@ -21,6 +21,6 @@ pub use rusqlite;
 pub use database::Database;
 pub use error::SqliteError;
 pub use store::SqliteStore;
-pub use capture::{Capture, Source};
+pub use capture::{Capture, Installed, Source};
 pub use effect::{SqlEffect, SqlHandler, SqlProblem};
 pub use transaction::{InTransaction, in_transaction};

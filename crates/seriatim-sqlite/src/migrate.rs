@@ -13,6 +13,8 @@ pub(crate) struct Component {
 const VERSIONS: &str = include_str!("../migrations/versions.sql");
 const READ: &str = include_str!("../queries/migration_read.sql");
 const WRITE: &str = include_str!("../queries/migration_write.sql");
+const FORGET: &str = include_str!("../queries/migration_forget.sql");
+const COUNT: &str = include_str!("../queries/migration_count.sql");
 
 /// Brings a component's tables up to date. Two processes at once are fine: the second finds nothing left to do.
 pub(crate) fn migrate(connection: &mut Connection, component: &Component) -> rusqlite::Result<()> {
@@ -36,4 +38,26 @@ pub(crate) fn version(connection: &Connection, component: &str) -> rusqlite::Res
     }
     let version: Option<i64> = connection.query_row(READ, [component], |row| row.get(0))?;
     Ok(version.unwrap_or(0) as usize)
+}
+
+/// The SQL of the migrations that the file does not have yet, as a script.
+pub(crate) fn script(connection: &Connection, component: &Component) -> rusqlite::Result<String> {
+    let done = version(connection, component.name)?;
+    let mut script = if done < component.migrations.len() { VERSIONS.to_owned() } else { String::new() };
+    for (index, migration) in component.migrations.iter().enumerate().skip(done) {
+        let number = index + 1;
+        script += migration;
+        script += &format!("insert into seriatim_version (component, version) values ('{}', {number});\n", component.name);
+    }
+    Ok(script)
+}
+
+/// Forgets that the component was ever in this file: its tables are gone.
+pub(crate) fn forget(connection: &Connection, component: &Component) -> rusqlite::Result<()> {
+    connection.execute(FORGET, [component.name])?;
+    let left: i64 = connection.query_row(COUNT, [], |row| row.get(0))?;
+    if left == 0 {
+        connection.execute_batch("drop table seriatim_version")?;
+    }
+    Ok(())
 }

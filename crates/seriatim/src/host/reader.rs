@@ -4,7 +4,7 @@
 //! backlog. Partitions at the same position are served by one pass over the source; one that fell behind is read for
 //! separately, in turn with the others, until it meets them.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -78,8 +78,19 @@ struct Reader {
     open: Arc<AtomicUsize>,
     /// Longest waiting first.
     waiting: VecDeque<Want>,
-    /// Where the last pass ended if it found nothing.
-    end: Option<Position>,
+    /// Where the last pass ended if it found nothing, and whom it told so.
+    end: Option<End>,
+}
+
+struct End {
+    position: Position,
+    told: HashSet<Partition>,
+}
+
+impl End {
+    fn is_known_to(&self, want: &Want) -> bool {
+        want.cursor.after == self.position && self.told.contains(&want.cursor.partition)
+    }
 }
 
 impl Reader {
@@ -125,17 +136,17 @@ impl Reader {
         true
     }
 
-    /// When everybody stands where the last pass found nothing, waits for the source, or for somebody who doesn't.
+    /// When all who wait know that there was nothing, waits for the source, or for somebody who does not know.
     async fn wait_at_the_end(&mut self) {
         let Some(end) = self.end.take() else { return };
-        if !self.waiting.iter().all(|want| want.cursor.after == end) {
+        if !self.waiting.iter().all(|want| end.is_known_to(want)) {
             return;
         }
-        let elsewhere = async {
+        let somebody = async {
             while let Some(want) = self.questions.recv().await {
-                let elsewhere = want.cursor.after != end;
+                let news = !end.is_known_to(&want);
                 self.waiting.push_back(want);
-                if elsewhere {
+                if news {
                     return;
                 }
             }
@@ -143,13 +154,14 @@ impl Reader {
         };
         tokio::select! {
             () = self.feed.wait(self.idle) => {}
-            () = elsewhere => {}
+            () = somebody => {}
         }
     }
 
     fn deliver(&mut self, slices: Vec<Slice>) {
         let nothing = slices.iter().all(|slice| slice.changes.is_empty() && slice.caught_up);
-        self.end = slices.first().filter(|_| nothing).map(|slice| slice.upto.clone());
+        let told = || slices.iter().map(|slice| slice.partition).collect();
+        self.end = slices.first().filter(|_| nothing).map(|slice| End { position: slice.upto.clone(), told: told() });
         for slice in slices {
             let asked = self.waiting.iter().position(|want| want.cursor.partition == slice.partition);
             if let Some(want) = asked.and_then(|index| self.waiting.remove(index)) {

@@ -1,0 +1,2 @@
+-- Every order changes.
+update orders set amount = amount + 1

@@ -1,0 +1,63 @@
+//! Seriatim's measurements. Each is a ratio to the limit of the machine, taken in the same run: on a slow or busy machine both
+//! sides are slow, and the ratio still says something.
+//!
+//! `seriatim bench` shows them to users, `cargo bench -p seriatim-benches` to developers.
+
+mod journal_drain;
+mod machine;
+
+use serde::Serialize;
+
+pub use journal_drain::Backlog;
+
+/// One measurement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// What was measured.
+    pub value: f64,
+    /// In which unit.
+    pub unit: &'static str,
+    /// The limit of the machine in the same run, in the same unit.
+    pub limit: f64,
+    /// How much of the limit was reached.
+    pub ratio: f64,
+    /// How much should be; for growth, how much more it may be at most.
+    pub aim: f64,
+    /// The most memory that the process had while it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_mib: Option<f64>,
+}
+
+impl Row {
+    fn new(name: &str, value: f64, unit: &'static str, limit: f64, aim: f64) -> Self {
+        Row { name: name.to_owned(), value, unit, limit, ratio: value / limit, aim, peak_mib: None }
+    }
+
+    /// Whether the aim is reached.
+    pub fn reaches_its_aim(&self) -> bool {
+        if self.name.starts_with("growth-") { self.ratio <= self.aim } else { self.ratio >= self.aim }
+    }
+}
+
+/// The names of all measurements, in the order in which they are taken.
+pub const NAMES: [&str; 2] = ["journal-drain-sqlite", "growth-backlog-sqlite"];
+
+/// Takes the measurements of these names. `progress` is told what is being done.
+pub async fn measure(names: &[&str], backlog: Backlog, progress: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    // Both need the large backlog drained: done once.
+    let small = names.contains(&"growth-backlog-sqlite");
+    if names.contains(&"journal-drain-sqlite") || small {
+        let small = match small {
+            true => Some(journal_drain::journal_drain(backlog.tenth(), progress).await?),
+            false => None,
+        };
+        let large = journal_drain::journal_drain(backlog, progress).await?;
+        rows.extend(small.map(|small| journal_drain::growth(&small, &large)));
+        rows.insert(0, large);
+        rows.retain(|row| names.contains(&row.name.as_str()));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,201 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::DEFAULT_FILE;
+
+/// Every change of a database's records, handled in order, once.
+#[derive(Debug, Parser)]
+#[command(name = "seriatim", version, max_term_width = 110)]
+pub struct Arguments {
+    /// What all commands take.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What all commands take.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// The config file; paths in it are relative to it.
+    #[arg(short, long, global = true, value_name = "FILE", env = "SERIATIM_CONFIG", default_value = DEFAULT_FILE)]
+    pub config: PathBuf,
+    /// How logs are written to the standard error. SERIATIM_LOG says which (info, debug, seriatim=trace, …).
+    #[arg(long, global = true, value_name = "FORMAT", env = "SERIATIM_LOG_FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Shows it all in one minute: writers, three hosts, one of them killed, and the proof at the end.
+    Demo(Demo),
+    /// Writes a commented config file.
+    Init(Init),
+    /// Connects to everything the config names and says what is wrong and how to mend it.
+    Check,
+    /// Installs what a feed needs in its source (triggers, tables). `run` does it by itself.
+    Watch(Watch),
+    /// Takes what a feed needed out of its source again, and forgets how far the feed was.
+    Unwatch(Unwatch),
+    /// Runs feeds as one host until SIGTERM or SIGINT.
+    Run(Run),
+    /// Shows feeds, partitions, owners, positions, lag, what is parked and what blocks.
+    Status(Status),
+    /// Prints a feed's changes as they come, as JSON lines, without owning anything.
+    Tail(Tail),
+    /// Sets a feed back or forward.
+    Rewind(Rewind),
+    /// Measures how fast it is on this machine.
+    Bench(Bench),
+}
+
+/// `seriatim demo`
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// How long the writers work.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds: u32,
+}
+
+/// `seriatim init`
+#[derive(Debug, Args)]
+pub struct Init {
+    /// Overwrite a config file that is there already.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `seriatim watch`
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// The feed; all feeds when left out.
+    #[arg(value_name = "FEED")]
+    pub feed: Option<String>,
+    /// Show the SQL and change nothing.
+    #[arg(long)]
+    pub print: bool,
+}
+
+/// `seriatim unwatch`
+#[derive(Debug, Args)]
+pub struct Unwatch {
+    /// The feed; all feeds when left out.
+    #[arg(value_name = "FEED")]
+    pub feed: Option<String>,
+    /// Do it also while a host owns partitions of it, and when its source is gone.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `seriatim run`
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The feeds; all feeds when left out.
+    #[arg(value_name = "FEED")]
+    pub feeds: Vec<String>,
+    /// The name of this host, unlike any other's [default: the machine's name and the process id].
+    #[arg(long, value_name = "NAME", env = "SERIATIM_HOST")]
+    pub host: Option<String>,
+    /// Handle what is there, and end.
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// `seriatim status`
+#[derive(Debug, Args)]
+pub struct Status {
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `seriatim tail`
+#[derive(Debug, Args)]
+pub struct Tail {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// Where to begin: beginning (as far back as the source still has changes), now, or a position.
+    #[arg(long, value_name = "WHERE", default_value = "now")]
+    pub from: String,
+    /// End after so many changes.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+}
+
+/// `seriatim rewind`
+#[derive(Debug, Args)]
+pub struct Rewind {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// Where to: beginning, now, a time (2026-11-15T08:00:00Z) or a position.
+    #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
+    pub to: String,
+    /// Only this partition.
+    #[arg(long, value_name = "N")]
+    pub partition: Option<u32>,
+    /// Do it also while a host owns it: the host loses its lease and reads on from the new place.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `seriatim bench`
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// The measurements; all when left out.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// How many changes the backlog has.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
+    pub changes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Arguments {
+        Arguments::try_parse_from(line.split_whitespace()).unwrap()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_config_file_can_be_named_anywhere() {
+        for line in [
+            "seriatim -c a.toml run totals",
+            "seriatim run -c a.toml totals",
+            "seriatim run totals -c a.toml",
+        ] {
+            assert_eq!(parse(line).global.config, PathBuf::from("a.toml"), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_host_is_named_only_when_it_runs() {
+        assert!(matches!(parse("seriatim run --host a").command, Command::Run(Run { host: Some(_), .. })));
+        assert!(Arguments::try_parse_from(["seriatim", "status", "--host", "a"]).is_err());
+    }
+}

@@ -1,0 +1,17 @@
+//! `seriatim demo`.
+
+use std::time::Duration;
+
+use crate::args::Demo;
+use crate::demo;
+use crate::error::Result;
+use crate::signals;
+
+/// Runs the command.
+pub async fn execute(arguments: &Demo) -> Result<()> {
+    let shutdown = signals::shutdown()?;
+    tokio::select! {
+        shown = demo::show(Duration::from_secs(arguments.seconds.into())) => shown,
+        () = shutdown => Ok(()),
+    }
+}

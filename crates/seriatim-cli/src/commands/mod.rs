@@ -1,0 +1,45 @@
+//! What the program can do, one file for each command.
+
+mod demo;
+mod init;
+mod check;
+mod watch;
+mod unwatch;
+mod run;
+mod status;
+mod tail;
+mod rewind;
+mod bench;
+mod owners;
+
+use std::path::Path;
+
+use crate::args::{Arguments, Command};
+use crate::config::{Config, Environment};
+use crate::error::Result;
+
+/// Does what the command line says.
+pub async fn execute(arguments: Arguments) -> Result<()> {
+    let file = arguments.global.config.as_path();
+    match arguments.command {
+        Command::Demo(arguments) => demo::execute(&arguments).await,
+        Command::Init(arguments) => init::execute(file, &arguments),
+        Command::Check => check::execute(&load(file)?).await,
+        Command::Watch(arguments) => watch::execute(&load(file)?, &arguments).await,
+        Command::Unwatch(arguments) => unwatch::execute(&load(file)?, &arguments).await,
+        Command::Run(arguments) => run::execute(&load(file)?, &arguments).await,
+        Command::Status(arguments) => status::execute(&load(file)?, &arguments).await,
+        Command::Tail(arguments) => tail::execute(&load(file)?, &arguments).await,
+        Command::Rewind(arguments) => rewind::execute(&load(file)?, &arguments).await,
+        Command::Bench(arguments) => bench::execute(&arguments).await,
+    }
+}
+
+/// Reads the configuration, and warns of what is odd in it.
+fn load(file: &Path) -> Result<Config> {
+    let config = Config::load(file, &Environment::of_process())?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(config)
+}

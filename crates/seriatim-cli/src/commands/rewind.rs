@@ -1,0 +1,124 @@
+//! `seriatim rewind`: sets a feed back or forward.
+
+use jiff::Timestamp;
+use seriatim::change::Position;
+use seriatim::lease::{LeaseView, View};
+use seriatim::source::{Feed, Start};
+use seriatim::{Partition, Store};
+use seriatim_sqlite::SqliteStore;
+
+use super::owners::refuse_if_owned;
+use crate::args::Rewind;
+use crate::config::{Config, FeedConfig};
+use crate::error::{Error, Result};
+use crate::{output, setup};
+
+/// Where to.
+#[derive(Debug, PartialEq, Eq)]
+enum Target {
+    /// Where a new consumer with this start would begin.
+    Start(Start),
+    /// A place that the user knows.
+    Position(Position),
+}
+
+/// Runs the command.
+pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
+    let feed = config.feed(&arguments.feed)?;
+    let target = target(&arguments.to)?;
+    let partition = partition(arguments.partition, feed)?;
+    let store = setup::existing_store(config).await?.ok_or_else(|| never_ran(feed))?;
+    let view = store.view(std::slice::from_ref(&feed.name)).await?;
+    let leases = chosen(&view, partition);
+    if leases.is_empty() {
+        return Err(never_ran(feed));
+    }
+    if !arguments.force {
+        refuse_if_owned(leases.iter().copied(), &view, &format!("feed {} cannot be rewound", feed.name))?;
+    }
+    let place = place(feed, &store, &target, partition).await;
+    let position = place.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
+    rewind(&store, &leases, &position).await?;
+    let which = partition.map_or("all partitions".to_owned(), |partition| format!("partition {partition}"));
+    output::line(format_args!("feed {}: {which} set to {} (position {position})", feed.name, arguments.to))?;
+    Ok(())
+}
+
+fn target(to: &str) -> Result<Target> {
+    match to {
+        "beginning" => Ok(Target::Start(Start::Beginning)),
+        "now" => Ok(Target::Start(Start::Now)),
+        "" => Err(Error::usage("--to must be beginning, now, a time or a position")),
+        text => Ok(match text.parse::<Timestamp>() {
+            Ok(time) => Target::Start(Start::Time(time)),
+            Err(_) => Target::Position(Position::text(text)),
+        }),
+    }
+}
+
+fn partition(given: Option<u32>, feed: &FeedConfig) -> Result<Option<Partition>> {
+    match given {
+        Some(partition) if partition >= feed.partitions => {
+            let last = feed.partitions - 1;
+            Err(Error::usage(format!("feed {} has no partition {partition}", feed.name))
+                .help(format!("its partitions are 0 to {last}")))
+        }
+        given => Ok(given.map(Partition)),
+    }
+}
+
+fn never_ran(feed: &FeedConfig) -> Error {
+    Error::failed(format!("feed {} has never run: there is nothing to rewind", feed.name))
+        .help("`start` in its config says where it begins")
+}
+
+fn chosen(view: &View, partition: Option<Partition>) -> Vec<&LeaseView> {
+    let wanted = |lease: &&LeaseView| partition.is_none_or(|partition| lease.id.partition == partition);
+    view.leases.iter().filter(wanted).collect()
+}
+
+async fn place(
+    feed: &FeedConfig,
+    store: &SqliteStore,
+    target: &Target,
+    partition: Option<Partition>,
+) -> Result<Position> {
+    let (capture, consumer) = (setup::capture(feed), setup::consumer(feed, store).await?);
+    let known = capture.knows(&consumer).await?;
+    match target {
+        Target::Start(start) if known => Ok(capture.rewind(&consumer, start).await?),
+        // The source was replaced or restored: the feed starts afresh on it, and no checkpoint of before means anything.
+        Target::Start(start) if partition.is_none() => Ok(capture.install(&consumer, start).await?),
+        Target::Position(position) if known => {
+            capture.validate(position).await?;
+            Ok(position.clone())
+        }
+        _ => Err(Error::failed("the source does not know it: the source was replaced or restored")
+            .help(format!("`seriatim rewind {} --to beginning` starts it afresh on this source", feed.name))),
+    }
+}
+
+async fn rewind(store: &SqliteStore, leases: &[&LeaseView], position: &Position) -> Result<()> {
+    for lease in leases {
+        if !store.rewind(lease, position).await? {
+            let what = format!("partition {} changed hands in the meantime and is not rewound", lease.id);
+            return Err(Error::failed(what).help("run the same command again"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_start_a_time_or_a_position() {
+        assert_eq!(target("beginning").unwrap(), Target::Start(Start::Beginning));
+        assert_eq!(target("now").unwrap(), Target::Start(Start::Now));
+        let time = "2026-11-15T08:00:00Z";
+        assert_eq!(target(time).unwrap(), Target::Start(Start::Time(time.parse().unwrap())));
+        assert_eq!(target("17:3").unwrap(), Target::Position(Position::text("17:3")));
+        assert!(target("").is_err());
+    }
+}

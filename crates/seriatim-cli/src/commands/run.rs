@@ -1,0 +1,121 @@
+//! `seriatim run`: runs feeds as one host until SIGTERM or SIGINT, or, with `--once`, until all is handled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seriatim::Store;
+use seriatim::host::{FeedSettings, Host, HostError};
+use seriatim::source::{Consumer, Feed};
+use tokio::sync::Notify;
+
+use crate::args::Run;
+use crate::config::{Config, FeedConfig};
+use crate::error::{Error, Result};
+use crate::setup::{self, Guarantee};
+use crate::{handlers, signals};
+
+/// How often the progress of a backfill is told.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+
+/// Runs the command.
+pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
+    let feeds = config.chosen(&arguments.feeds)?;
+    let name = setup::host_name(arguments.host.as_deref())?;
+    let shutdown = signals::shutdown()?;
+    let store = Arc::new(setup::open_store(config).await?);
+    let closed = Arc::new(Notify::new());
+    let mut host = Host::new(name.as_str(), store.clone()).leases(config.lease);
+    let mut backfills = tokio::task::JoinSet::new();
+    for feed in feeds {
+        announce(feed, Guarantee::of(feed, config));
+        let capture = Arc::new(setup::capture(feed));
+        let handling = handlers::of(feed, config, &store, &closed);
+        let consumer = setup::consumer(feed, &*store).await?;
+        backfills.spawn(tell_of_backfill(
+            Arc::clone(&capture) as Arc<dyn Feed>,
+            store.clone(),
+            consumer,
+        ));
+        host = host.feed_with(capture, handling, settings(feed));
+    }
+    let stats = host.stats();
+    let reader_gone = Arc::clone(&closed);
+    let ending = async move {
+        tokio::select! {
+            () = shutdown => {}
+            () = reader_gone.notified() => {}
+        }
+    };
+    let ran = match arguments.once {
+        true => host.run_once_until(ending).await,
+        false => host.run_until(ending).await,
+    };
+    for (feed, stats) in stats {
+        let (handled, parked, skipped) = (stats.handled(), stats.parked(), stats.skipped());
+        tracing::info!(%feed, handled, parked, skipped, failures = stats.failures(), "ended");
+    }
+    ran.map_err(explain)
+}
+
+fn announce(feed: &FeedConfig, guarantee: Guarantee) {
+    let name = &feed.name;
+    match guarantee {
+        Guarantee::ExactlyOnce => {
+            tracing::info!(feed = %name, "exactly-once: effect and checkpoint are one transaction")
+        }
+        Guarantee::AtLeastOnce => tracing::info!(
+            feed = %name,
+            "at-least-once: after a crash a change may be handled again, with the same id"
+        ),
+    }
+}
+
+fn settings(feed: &FeedConfig) -> FeedSettings {
+    FeedSettings {
+        start: feed.start.clone(),
+        batch: feed.handler.batch,
+        concurrency: feed.handler.concurrency,
+        timeout: feed.handler.timeout,
+        retry: feed.retry,
+        ..FeedSettings::default()
+    }
+}
+
+/// Tells how far the reading of existing rows is, until it is done.
+async fn tell_of_backfill(feed: Arc<dyn Feed>, store: Arc<dyn Store>, consumer: Consumer) {
+    loop {
+        tokio::time::sleep(TELL_EVERY).await;
+        let Ok(view) = store.view(std::slice::from_ref(&consumer.feed)).await else { continue };
+        let mut slowest = None;
+        for lease in &view.leases {
+            match feed.backfill(&lease.position).await {
+                Ok(Some(at))
+                    if slowest.is_none_or(|slow: seriatim::source::Backfill| at.done < slow.done) =>
+                {
+                    slowest = Some(at);
+                }
+                _ => {}
+            }
+        }
+        match slowest {
+            Some(at) => {
+                tracing::info!(feed = %consumer.feed, "existing rows: {} of {} read", at.done, at.total)
+            }
+            None if view.leases.is_empty() => {}
+            None => return,
+        }
+    }
+}
+
+fn explain(error: HostError) -> Error {
+    match error {
+        HostError::Name(bad) => Error::usage(bad.to_string()),
+        HostError::NameTaken(name) => Error::failed(format!("a host named {name} is already running"))
+            .help("give this one another name with --host, or leave --host out"),
+        HostError::Source { feed, error } => Error::from(error).about(&format!("feed {feed}")),
+        HostError::Feed(error) => error.into(),
+        HostError::Store(error) => Error::from(error).about("store"),
+        error @ HostError::SourceReplaced { .. } => Error::failed(error.to_string()),
+        error @ HostError::AllStopped(_) => Error::failed(error.to_string()),
+    }
+}

@@ -1,0 +1,105 @@
+//! `seriatim status`: feeds, partitions, owners, positions, lag, what is parked and what blocks.
+//!
+//! It only looks: nothing is made, installed or taken.
+
+mod report;
+
+use seriatim::lease::{HostView, LeaseView, Liveness, View};
+use seriatim::source::{Cursor, Feed, Lag};
+use seriatim::{FeedName, Store};
+
+use super::owners::owner_of;
+use crate::args::Status;
+use crate::config::{Config, FeedConfig};
+use crate::error::{Error, Result};
+use crate::setup::Guarantee;
+use crate::{output, setup};
+use report::{FeedStatus, HostStatus, LagStatus, Obstacle, PartitionStatus, Report};
+
+/// Runs the command.
+pub async fn execute(config: &Config, arguments: &Status) -> Result<()> {
+    let report = match setup::existing_store(config).await? {
+        Some(store) => report(config, &store).await?,
+        None => Report::default(),
+    };
+    match arguments.json {
+        true => output::line(report.to_json())?,
+        false => report.write(&mut output::stdout())?,
+    }
+    Ok(())
+}
+
+/// Everything that the store and the sources know.
+async fn report(config: &Config, store: &dyn Store) -> Result<Report> {
+    let names = store.feeds().await?;
+    let view = store.view(&names).await?;
+    let mut feeds = Vec::with_capacity(names.len());
+    for name in &names {
+        let parked = store.parked(name, None).await?.len();
+        feeds.push(feed_status(config, name, &view, parked).await);
+    }
+    let hosts = view.hosts.iter().filter(|host| host.liveness != Liveness::Dead);
+    Ok(Report { feeds, hosts: hosts.map(|host| host_status(host, &view)).collect() })
+}
+
+async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: usize) -> FeedStatus {
+    let leases: Vec<&LeaseView> = view.leases.iter().filter(|lease| lease.id.feed == *name).collect();
+    let feed = config.feeds.get(name);
+    let (lags, blocked_by) = match feed {
+        Some(feed) => ask_source(feed, &leases).await,
+        None => {
+            tracing::warn!(
+                "feed {name} is in the store and not in {}: its lag is unknown",
+                config.file.display()
+            );
+            (Vec::new(), Vec::new())
+        }
+    };
+    let lags = lags.into_iter().map(LagStatus::from).chain(std::iter::repeat(LagStatus::default()));
+    FeedStatus {
+        name: name.clone(),
+        capture: feed.map(|feed| feed.capture.as_str()),
+        guarantee: feed.map(|feed| Guarantee::of(feed, config)),
+        partitions: leases.iter().zip(lags).map(|(lease, lag)| partition_status(lease, view, lag)).collect(),
+        parked,
+        blocked_by,
+    }
+}
+
+/// The lag of each lease and what holds the feed back; nothing, with a warning, when the source cannot be asked.
+async fn ask_source(feed: &FeedConfig, leases: &[&LeaseView]) -> (Vec<Lag>, Vec<Obstacle>) {
+    let capture = setup::capture(feed);
+    let cursors: Vec<Cursor> = leases
+        .iter()
+        .map(|lease| Cursor { partition: lease.id.partition, after: lease.position.clone() })
+        .collect();
+    let unknown = |what: &str, error: Error| {
+        let error = error.about(&format!("feed {}", feed.name));
+        tracing::warn!(help = error.remedy(), "{}: {what} is unknown", error.sentence());
+    };
+    let lags = capture.lag(&cursors).await.unwrap_or_else(|error| {
+        unknown("its lag", error.into());
+        Vec::new()
+    });
+    let blockers = capture.blockers().await.unwrap_or_else(|error| {
+        unknown("what blocks it", error.into());
+        Vec::new()
+    });
+    (lags, blockers.into_iter().map(Obstacle::from).collect())
+}
+
+fn partition_status(lease: &LeaseView, view: &View, lag: LagStatus) -> PartitionStatus {
+    PartitionStatus {
+        partition: lease.id.partition,
+        owner: owner_of(lease, view).cloned(),
+        epoch: lease.epoch,
+        position: lease.position.clone(),
+        lag,
+    }
+}
+
+fn host_status(host: &HostView, view: &View) -> HostStatus {
+    let owned = |lease: &&LeaseView| lease.owner.as_ref().is_some_and(|owner| owner.session == host.session);
+    let leases = view.leases.iter().filter(owned).count();
+    HostStatus { name: host.name.clone(), leases, seen_at: host.seen_at }
+}

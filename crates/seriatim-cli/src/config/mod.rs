@@ -1,0 +1,196 @@
+//! The configuration: a TOML file, each setting of which can also come from the environment.
+//!
+//! Everything is checked when it is read, so that what the rest of the program gets is right: names exist, numbers are in
+//! their ranges, paths are taken from the config file's folder. What is wrong is an error with exit code 2 that names
+//! the key, its line or variable, and what was probably meant.
+
+mod duration;
+mod environment;
+mod parse;
+mod section;
+mod suggest;
+mod url;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use seriatim::FeedName;
+use seriatim::handler::Retry;
+use seriatim::host::LeaseSettings;
+use seriatim::source::Start;
+
+pub use environment::Environment;
+pub use suggest::instead_of;
+pub use url::Database;
+
+use crate::error::{Error, Result};
+
+/// The config file's name where none is given.
+pub const DEFAULT_FILE: &str = "seriatim.toml";
+
+/// What `seriatim init` writes.
+pub const TEMPLATE: &str = include_str!("template.toml");
+
+/// All settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The file they were read from.
+    pub file: PathBuf,
+    /// Where Seriatim keeps its own state.
+    pub store: Database,
+    /// The databases that are watched, by name.
+    pub sources: BTreeMap<String, Database>,
+    /// The feeds, by name.
+    pub feeds: BTreeMap<FeedName, FeedConfig>,
+    /// How fast leases move.
+    pub lease: LeaseSettings,
+    /// What is odd about the settings, though not wrong.
+    pub warnings: Vec<String>,
+}
+
+/// One feed.
+#[derive(Clone, Debug)]
+pub struct FeedConfig {
+    /// Its name.
+    pub name: FeedName,
+    /// The name of its source.
+    pub source: String,
+    /// Where the source is.
+    pub database: Database,
+    /// How changes are noticed.
+    pub capture: CaptureKind,
+    /// The table that is watched.
+    pub table: String,
+    /// The columns that make up an object's key; the primary key where none are named.
+    pub key: Option<Vec<String>>,
+    /// Into how many partitions the feed is sliced.
+    pub partitions: u32,
+    /// Where a new feed begins.
+    pub start: Start,
+    /// Whether a `log` has deletes too. A `journal` always has them.
+    pub deletes: bool,
+    /// How often an idle feed looks.
+    pub every: Duration,
+    /// What is done with the changes.
+    pub handler: HandlerConfig,
+    /// What is done when that fails.
+    pub retry: Retry,
+}
+
+/// How changes are noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaptureKind {
+    /// Every change, before and after.
+    Journal,
+    /// Each key's latest state.
+    Log,
+}
+
+impl CaptureKind {
+    /// The word for it in the configuration and on screen.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CaptureKind::Journal => "journal",
+            CaptureKind::Log => "log",
+        }
+    }
+}
+
+/// What is done with a feed's changes, and how many at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerConfig {
+    /// What is done.
+    pub kind: HandlerKind,
+    /// At most this many changes in one call.
+    pub batch: usize,
+    /// At most this many calls at the same time in each partition.
+    pub concurrency: usize,
+    /// A call that takes longer has failed.
+    pub timeout: Duration,
+}
+
+/// What is done with a feed's changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandlerKind {
+    /// SQL in the source's database.
+    Sql {
+        /// For every change, or for all but deletes when those have their own.
+        sql: String,
+        /// For deletes.
+        delete: Option<String>,
+    },
+    /// JSON lines on the standard output.
+    Stdout,
+}
+
+impl Config {
+    /// Reads a config file with the environment over it.
+    pub fn load(file: &Path, environment: &Environment) -> Result<Self> {
+        let text = std::fs::read_to_string(file).map_err(|cause| unreadable(file, cause))?;
+        Config::parse(file, &text, environment)
+    }
+
+    /// Reads the text of a config file with the environment over it. Paths are relative to the file's folder.
+    pub fn parse(file: &Path, text: &str, environment: &Environment) -> Result<Self> {
+        parse::config(file, text, environment)
+    }
+
+    /// The feed of this name, which the user gave on the command line.
+    pub fn feed(&self, name: &str) -> Result<&FeedConfig> {
+        let found = self.feeds.values().find(|feed| feed.name.as_str() == name);
+        found.ok_or_else(|| self.unknown_feed(name))
+    }
+
+    /// The feeds of these names, or all of them when none is named.
+    pub fn chosen(&self, names: &[String]) -> Result<Vec<&FeedConfig>> {
+        if self.feeds.is_empty() {
+            return Err(self.no_feeds());
+        }
+        match names {
+            [] => Ok(self.feeds.values().collect()),
+            names => names.iter().map(|name| self.feed(name)).collect(),
+        }
+    }
+
+    fn unknown_feed(&self, name: &str) -> Error {
+        if self.feeds.is_empty() {
+            return self.no_feeds();
+        }
+        let names: Vec<&str> = self.feeds.keys().map(FeedName::as_str).collect();
+        let list = names.join(", ");
+        let help = match suggest::closest(name, names) {
+            Some(meant) => {
+                format!("did you mean {meant:?}? The feeds in {} are: {list}", self.file.display())
+            }
+            None => format!("the feeds in {} are: {list}", self.file.display()),
+        };
+        Error::usage(format!("there is no feed {name:?}")).help(help)
+    }
+
+    fn no_feeds(&self) -> Error {
+        Error::usage(format!("{} has no feeds", self.file.display()))
+            .help("add a [feed.NAME] section; `seriatim init` writes an example of one")
+    }
+}
+
+fn unreadable(file: &Path, cause: std::io::Error) -> Error {
+    match cause.kind() {
+        ErrorKind::NotFound => {
+            Error::usage(format!("there is no config file at {}", absolute(file).display()))
+                .help("`seriatim init` writes one, and -c FILE or SERIATIM_CONFIG names another")
+        }
+        ErrorKind::InvalidData => Error::usage(format!("{} is not valid UTF-8", file.display()))
+            .help("a config file is TOML: plain text in UTF-8"),
+        ErrorKind::IsADirectory => Error::usage(format!("{} is a folder, not a config file", file.display()))
+            .help("name the file in it: -c FILE"),
+        _ => Error::usage(format!("the config file {} cannot be read", file.display())).caused_by(cause),
+    }
+}
+
+fn absolute(file: &Path) -> PathBuf {
+    std::path::absolute(file).unwrap_or_else(|_| file.to_owned())
+}

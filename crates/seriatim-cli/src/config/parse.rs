@@ -1,0 +1,274 @@
+//! From sections to settings: which keys there are, what each may be, and what it is when nobody says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use seriatim::FeedName;
+use seriatim::handler::{Retry, Then};
+use seriatim::host::LeaseSettings;
+use seriatim::source::Start;
+
+use super::duration::backoff;
+use super::environment::Environment;
+use super::section::{Document, Keys, Section, Setting};
+use super::suggest::instead_of;
+use super::url::{database, quoted};
+use super::{CaptureKind, Config, Database, FeedConfig, HandlerConfig, HandlerKind};
+use crate::error::{Error, Result};
+
+const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
+const SOURCE: Keys = Keys::of(&["url"]);
+const FEED: Keys = Keys {
+    here: &[
+        "source",
+        "capture",
+        "table",
+        "key",
+        "partitions",
+        "start",
+        "deletes",
+        "every",
+        "handler",
+        "retry",
+    ],
+    // All of window feeds.
+    later: &["changed_at", "changed_at_unit", "buffer", "stale_age", "excessive_count", "horizon"],
+    below: &[("handler", HANDLER.here), ("retry", RETRY.here)],
+};
+const HANDLER: Keys = Keys {
+    here: &["sql", "stdout", "batch", "concurrency", "timeout", "delete"],
+    later: &["command", "webhook"],
+    below: &[],
+};
+const DELETE: Keys = Keys::of(&["sql"]);
+const RETRY: Keys = Keys::of(&["attempts", "backoff", "then"]);
+const LEASE: Keys = Keys::of(&["acquire", "renew", "expire"]);
+
+const LATER_CAPTURES: [&str; 4] = ["window", "queue", "wal", "stream"];
+
+/// Each partition is a lease that some host renews: more of them than this only cost.
+const MOST_PARTITIONS: u32 = 10_000;
+/// Changes of one call are in memory at once.
+const MOST_BATCH: u32 = 100_000;
+const MOST_CONCURRENCY: u32 = 10_000;
+
+type Sources = BTreeMap<String, Database>;
+
+/// Reads a whole config file.
+pub fn config(file: &Path, text: &str, environment: &Environment) -> Result<Config> {
+    let document = Document { file, text, environment };
+    let table = document.parse()?;
+    if table.is_empty() {
+        return Err(Error::usage(format!("{} is empty", file.display()))
+            .help("`seriatim init --force` writes an example into it"));
+    }
+    let root = Section::root(&document, &table, ROOT)?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let store = root.require("store", r#"add a line such as: store = "sqlite:seriatim.db""#)?;
+    let store = url(&store, folder)?;
+    let sources = sources(&root, folder)?;
+    let feeds = feeds(&root, &sources)?;
+    let lease = lease(&root.section("lease", LEASE)?)?;
+    Ok(Config { file: file.to_owned(), store, sources, feeds, lease, warnings: environment.unknown() })
+}
+
+fn sources(root: &Section<'_>, folder: &Path) -> Result<Sources> {
+    let sections = root.named("source", SOURCE)?;
+    let sources = sections.into_iter().map(|(name, section)| {
+        let setting = section.require("url", r#"add a line such as: url = "sqlite:shop.db""#)?;
+        Ok((name, url(&setting, folder)?))
+    });
+    sources.collect()
+}
+
+fn url(setting: &Setting<'_>, folder: &Path) -> Result<Database> {
+    database(setting.word()?, folder).map_err(|what| setting.wrong(what))
+}
+
+fn feeds(root: &Section<'_>, sources: &Sources) -> Result<BTreeMap<FeedName, FeedConfig>> {
+    let sections = root.named("feed", FEED)?;
+    let feeds = sections.iter().map(|(name, section)| feed(name, section, sources));
+    feeds.map(|feed| feed.map(|feed| (feed.name.clone(), feed))).collect()
+}
+
+fn feed(name: &str, section: &Section<'_>, sources: &Sources) -> Result<FeedConfig> {
+    let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
+    let (source, database) = source(section, sources)?;
+    let capture = capture(section)?;
+    refuse_window_keys(section, capture)?;
+    let table = section.require("table", r#"add a line such as: table = "orders""#)?.word()?.to_owned();
+    Ok(FeedConfig {
+        name,
+        source,
+        database,
+        capture,
+        table,
+        key: key(section)?,
+        partitions: count(section, "partitions", 16, MOST_PARTITIONS)?,
+        start: section.get("start")?.map_or(Ok(Start::Beginning), |setting| start(&setting))?,
+        deletes: deletes(section, capture)?,
+        every: duration(section, "every", Duration::from_millis(50))?,
+        handler: handler(&section.section("handler", HANDLER)?)?,
+        retry: retry(&section.section("retry", RETRY)?)?,
+    })
+}
+
+fn source(section: &Section<'_>, sources: &Sources) -> Result<(String, Database)> {
+    let names: Vec<&str> = sources.keys().map(String::as_str).collect();
+    let help = match names.as_slice() {
+        [] => "there are no sources yet: add a section [source.NAME] with a url, and name it here".to_owned(),
+        names => format!("name one of the sources: {}", names.join(", ")),
+    };
+    let setting = section.require("source", &help)?;
+    let name = setting.word()?;
+    match sources.get(name) {
+        Some(database) => Ok((name.to_owned(), database.clone())),
+        None if names.is_empty() => {
+            Err(setting.wrong(format_args!("names no source: {}", quoted(name))).help(help))
+        }
+        None => Err(setting
+            .wrong(format_args!("names no source: {}", quoted(name)))
+            .help(instead_of(name, &names))),
+    }
+}
+
+fn capture(section: &Section<'_>) -> Result<CaptureKind> {
+    let setting = section.require("capture", r#"add a line such as: capture = "journal""#)?;
+    if let Some(later) = LATER_CAPTURES.iter().find(|later| setting.text().is_ok_and(|text| text == **later))
+    {
+        let what = format!("is {later:?}, which is not in this version yet");
+        return Err(setting.wrong(what).help("this version has: journal, log"));
+    }
+    setting.one_of(&[("journal", CaptureKind::Journal), ("log", CaptureKind::Log)])
+}
+
+fn refuse_window_keys(section: &Section<'_>, capture: CaptureKind) -> Result<()> {
+    for key in FEED.later {
+        if let Some(setting) = section.get(key)? {
+            let what = format!("is for window feeds, and this is a {} feed", capture.as_str());
+            return Err(setting.wrong(what).help("remove it"));
+        }
+    }
+    Ok(())
+}
+
+fn key(section: &Section<'_>) -> Result<Option<Vec<String>>> {
+    let Some(setting) = section.get("key")? else {
+        return Ok(None);
+    };
+    let columns = setting.texts()?;
+    if columns.is_empty() || columns.iter().any(|column| column.trim().is_empty()) {
+        return Err(setting.wrong("must name columns").help("leave it out to use the table's primary key"));
+    }
+    let twice = columns.iter().enumerate().find(|(index, column)| columns[..*index].contains(column));
+    match twice {
+        Some((_, column)) => Err(setting.wrong(format_args!("names the column {column:?} twice"))),
+        None => Ok(Some(columns)),
+    }
+}
+
+fn start(setting: &Setting<'_>) -> Result<Start> {
+    let text = setting.text_or_time()?;
+    match text.as_str() {
+        "beginning" => Ok(Start::Beginning),
+        "now" => Ok(Start::Now),
+        time => time.parse::<Timestamp>().map(Start::Time).map_err(|_| {
+            setting.wrong(format_args!("cannot be {}", quoted(time))).help(
+                r#"it can be "beginning", "now" or a time with its offset, such as "2026-11-15T08:00:00Z""#,
+            )
+        }),
+    }
+}
+
+fn deletes(section: &Section<'_>, capture: CaptureKind) -> Result<bool> {
+    let setting = section.get("deletes")?;
+    let given = setting.as_ref().map(|setting| setting.truth().map(|truth| (setting, truth))).transpose()?;
+    match (capture, given) {
+        (CaptureKind::Journal, Some((setting, false))) => {
+            let error = setting.wrong("cannot be false: a journal has every change, deletes too");
+            Err(error.help(r#"remove it, or use capture = "log""#))
+        }
+        (CaptureKind::Journal, _) => Ok(true),
+        (CaptureKind::Log, given) => Ok(given.is_some_and(|(_, truth)| truth)),
+    }
+}
+
+fn handler(section: &Section<'_>) -> Result<HandlerConfig> {
+    Ok(HandlerConfig {
+        kind: handler_kind(section)?,
+        batch: count(section, "batch", 100, MOST_BATCH)? as usize,
+        concurrency: count(section, "concurrency", 8, MOST_CONCURRENCY)? as usize,
+        timeout: duration(section, "timeout", Duration::from_secs(30))?,
+    })
+}
+
+fn handler_kind(section: &Section<'_>) -> Result<HandlerKind> {
+    for key in HANDLER.later {
+        if let Some(setting) = section.get(key)? {
+            return Err(setting.wrong("is not in this version yet").help("this version has: sql, stdout"));
+        }
+    }
+    let sql = section.get("sql")?;
+    let stdout = section.get("stdout")?;
+    let prints = stdout.as_ref().map_or(Ok(false), Setting::truth)?;
+    let delete = section.section("delete", DELETE)?;
+    let delete_sql = delete.get("sql")?;
+    match (sql, stdout.filter(|_| prints)) {
+        (Some(_), Some(stdout)) => {
+            Err(stdout.wrong("cannot be there beside sql: a feed has exactly one handler"))
+        }
+        (None, None) => Err(section
+            .wrong(format!("{} names no handler", section.path()))
+            .help(r#"give it exactly one of: sql = "…", stdout = true"#)),
+        (None, Some(_)) => match delete_sql {
+            Some(setting) => Err(setting.wrong("needs sql for the other changes beside it")),
+            None => Ok(HandlerKind::Stdout),
+        },
+        (Some(sql), None) => {
+            if delete.is_in_file() && delete_sql.is_none() {
+                return Err(section.wrong(format!("{} has no sql", delete.path())));
+            }
+            let delete = delete_sql.map(|setting| setting.word().map(str::to_owned)).transpose()?;
+            Ok(HandlerKind::Sql { sql: sql.word()?.to_owned(), delete })
+        }
+    }
+}
+
+fn retry(section: &Section<'_>) -> Result<Retry> {
+    let otherwise = Retry::default();
+    let pauses = |setting: Setting<'_>| backoff(setting.text()?).map_err(|what| setting.wrong(what));
+    let choices = [("park", Then::Park), ("skip", Then::Skip), ("stop", Then::Stop)];
+    Ok(Retry {
+        attempts: count(section, "attempts", otherwise.attempts, u32::MAX)?,
+        backoff: section.get("backoff")?.map_or(Ok(otherwise.backoff), pauses)?,
+        then: section.get("then")?.map_or(Ok(otherwise.then), |setting| setting.one_of(&choices))?,
+    })
+}
+
+fn lease(section: &Section<'_>) -> Result<LeaseSettings> {
+    let otherwise = LeaseSettings::default();
+    let lease = LeaseSettings {
+        acquire: duration(section, "acquire", otherwise.acquire)?,
+        renew: duration(section, "renew", otherwise.renew)?,
+        expire: duration(section, "expire", otherwise.expire)?,
+    };
+    // One lost renewal must not cost the lease.
+    if lease.expire < lease.renew * 2 {
+        let what = format!(
+            "lease.expire ({:?}) must be at least twice lease.renew ({:?}), or one lost renewal costs the lease",
+            lease.expire, lease.renew
+        );
+        return Err(section.wrong(what).help("raise lease.expire or lower lease.renew"));
+    }
+    Ok(lease)
+}
+
+fn count(section: &Section<'_>, key: &str, otherwise: u32, most: u32) -> Result<u32> {
+    section.get(key)?.map_or(Ok(otherwise), |setting| setting.count(most))
+}
+
+fn duration(section: &Section<'_>, key: &str, otherwise: Duration) -> Result<Duration> {
+    section.get(key)?.map_or(Ok(otherwise), |setting| setting.duration())
+}

@@ -1,0 +1,342 @@
+//! What a config file means, and what is said about one that is wrong.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use seriatim::handler::{Retry, Then};
+use seriatim::source::Start;
+
+use super::*;
+use crate::error::Exit;
+
+const SMALLEST: &str = r#"
+store = "sqlite:seriatim.db"
+[source.shop]
+url = "sqlite:shop.db"
+[feed.totals]
+source = "shop"
+capture = "journal"
+table = "orders"
+[feed.totals.handler]
+stdout = true
+"#;
+
+fn read_with(text: &str, variables: &[(&str, &str)]) -> Result<Config> {
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value)));
+    Config::parse(Path::new("/etc/app/seriatim.toml"), text, &Environment::of(variables))
+}
+
+fn totals(text: &str) -> FeedConfig {
+    read_with(text, &[]).unwrap().feed("totals").unwrap().clone()
+}
+
+/// What is said about the smallest config with `old` replaced by `new`: the sentence and the help.
+fn said(old: &str, new: &str) -> String {
+    assert!(SMALLEST.contains(old), "{old}");
+    let error = read_with(&SMALLEST.replacen(old, new, 1), &[]).unwrap_err();
+    assert_eq!(error.exit(), Exit::Usage);
+    format!("{} | {}", error.sentence(), error.remedy().unwrap_or("-"))
+}
+
+#[track_caller]
+fn assert_said(old: &str, new: &str, parts: &[&str]) {
+    let said = said(old, new);
+    for part in parts {
+        assert!(said.contains(part), "no {part:?} in: {said}");
+    }
+}
+
+#[test]
+fn the_template_of_init_is_a_good_config() {
+    let config = read_with(TEMPLATE, &[]).unwrap();
+    assert_eq!(config.feeds.len(), 1);
+}
+
+#[test]
+fn the_template_shows_the_defaults() {
+    let is_setting = |line: &str| {
+        let key = line.split_once('=').map_or("", |(key, _)| key.trim_end());
+        !["", "sql", "deletes"].contains(&key) && key.chars().all(char::is_alphabetic)
+    };
+    let uncomment = |line: &str| match line.strip_prefix("# ") {
+        Some(shown) if is_setting(shown) || shown.starts_with("[") => shown.to_owned(),
+        _ => line.to_owned(),
+    };
+    let text: Vec<String> = TEMPLATE.lines().map(uncomment).collect();
+    let text = text.join("\n").replace("[feed.orders.handler.delete]", "");
+    let (shown, plain) = (read_with(&text, &[]).unwrap(), read_with(TEMPLATE, &[]).unwrap());
+    let feed =
+        |config: &Config| format!("{:?}", config.feed("orders").unwrap()).replace(r#"Some(["id"])"#, "None");
+    assert_eq!(feed(&shown), feed(&plain));
+    assert_eq!(shown.lease, plain.lease);
+}
+
+#[test]
+fn what_nobody_says_has_a_default() {
+    let feed = totals(SMALLEST);
+    assert_eq!((feed.partitions, feed.every, feed.key), (16, Duration::from_millis(50), None));
+    assert_eq!((feed.start, feed.deletes, feed.retry), (Start::Beginning, true, Retry::default()));
+    let handler = HandlerConfig {
+        kind: HandlerKind::Stdout,
+        batch: 100,
+        concurrency: 8,
+        timeout: Duration::from_secs(30),
+    };
+    assert_eq!(feed.handler, handler);
+    assert_eq!(read_with(SMALLEST, &[]).unwrap().lease, seriatim::host::LeaseSettings::default());
+}
+
+#[test]
+fn every_setting_is_read() {
+    let feed = totals(
+        r#"
+        store = "sqlite:shop.db"
+        source.shop.url = "sqlite:shop.db"
+        [feed.totals]
+        source = "shop"
+        capture = "log"
+        table = "orders"
+        key = ["a", "b"]
+        partitions = 3
+        start = 2026-11-15T08:00:00Z
+        deletes = true
+        every = "1s"
+        handler = { sql = "select 1", batch = 1, concurrency = 2, timeout = "1m", delete.sql = "select 2" }
+        retry = { attempts = 1, backoff = "1s..2s", then = "stop" }
+        "#,
+    );
+    assert_eq!(feed.database.path(), PathBuf::from("/etc/app/shop.db"));
+    assert_eq!((feed.capture, feed.partitions, feed.deletes), (CaptureKind::Log, 3, true));
+    assert_eq!(feed.key, Some(vec!["a".to_owned(), "b".to_owned()]));
+    assert_eq!(feed.start, Start::Time("2026-11-15T08:00:00Z".parse().unwrap()));
+    assert_eq!((feed.handler.batch, feed.handler.concurrency), (1, 2));
+    let sql = HandlerKind::Sql { sql: "select 1".to_owned(), delete: Some("select 2".to_owned()) };
+    assert_eq!(feed.handler.kind, sql);
+    assert_eq!((feed.retry.attempts, feed.retry.then), (1, Then::Stop));
+}
+
+#[test]
+fn a_log_has_deletes_only_on_request() {
+    assert!(!totals(&SMALLEST.replace("journal", "log")).deletes);
+    assert_said(
+        "table",
+        "deletes = false\ntable",
+        &["feed.totals.deletes cannot be false", r#"capture = "log""#],
+    );
+}
+
+#[test]
+fn the_environment_overrides_the_file() {
+    let variables = [
+        ("SERIATIM_STORE", "sqlite:/elsewhere.db"),
+        ("SERIATIM_LEASE_EXPIRE", "20s"),
+        ("SERIATIM_SOURCE_SHOP_URL", "sqlite:other.db"),
+        ("SERIATIM_FEED_TOTALS_PARTITIONS", "4"),
+        ("SERIATIM_FEED_TOTALS_KEY", "a, b"),
+        ("SERIATIM_FEED_TOTALS_HANDLER_BATCH", "7"),
+        ("SERIATIM_FEED_TOTALS_RETRY_THEN", "skip"),
+    ];
+    let config = read_with(SMALLEST, &variables).unwrap();
+    let feed = config.feed("totals").unwrap();
+    assert_eq!(config.store.path(), Path::new("/elsewhere.db"));
+    assert_eq!(config.lease.expire, Duration::from_secs(20));
+    assert_eq!(feed.database.path(), Path::new("/etc/app/other.db"));
+    assert_eq!((feed.partitions, feed.handler.batch, feed.retry.then), (4, 7, Then::Skip));
+    assert_eq!(feed.key, Some(vec!["a".to_owned(), "b".to_owned()]));
+    assert!(config.warnings.is_empty());
+}
+
+#[test]
+fn a_bad_variable_is_named() {
+    let error = read_with(SMALLEST, &[("SERIATIM_FEED_TOTALS_HANDLER_BATCH", "many")]).unwrap_err();
+    let expected =
+        "feed.totals.handler.batch (set by SERIATIM_FEED_TOTALS_HANDLER_BATCH) must be a whole number";
+    assert!(error.sentence().starts_with(expected), "{}", error.sentence());
+}
+
+#[test]
+fn an_unknown_variable_is_only_warned_of() {
+    let config = read_with(SMALLEST, &[("SERIATIM_LEASE_EXPIRES", "20s")]).unwrap();
+    assert_eq!(config.warnings, ["SERIATIM_LEASE_EXPIRES sets nothing; did you mean SERIATIM_LEASE_EXPIRE?"]);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_what_was_meant() {
+    let place = "/etc/app/seriatim.toml:8: unknown key feed.totals.tabel";
+    assert_said("table", "tabel", &[place, r#"did you mean "table"?"#]);
+    assert_said("store", "stoer", &["seriatim.toml:2: unknown key stoer", r#"did you mean "store"?"#]);
+    assert_said("url", "path", &["unknown key source.shop.path", "it can be: url"]);
+    assert_said("stdout", "stdin", &["unknown key feed.totals.handler.stdin"]);
+    assert_said("table", "retry.attempt = 1\ntable", &["unknown key feed.totals.retry.attempt", "attempts"]);
+}
+
+#[test]
+fn a_bad_value_is_named() {
+    assert_said(
+        "\"journal\"",
+        "\"jornal\"",
+        &[r#"feed.totals.capture cannot be "jornal""#, r#"mean "journal"?"#],
+    );
+    assert_said("\"journal\"", "7", &["feed.totals.capture must be a text, not a whole number"]);
+    assert_said(
+        "\"shop\"",
+        "\"shpo\"",
+        &[r#"feed.totals.source names no source: "shpo""#, r#"mean "shop"?"#],
+    );
+    assert_said("sqlite:shop.db", "mysql:shop", &[r#"source.shop.url has the unknown scheme "mysql""#]);
+    assert_said("table", "partitions = 0\ntable", &["feed.totals.partitions must be from 1 to 10000, not 0"]);
+    assert_said("table", "partitions = -1\ntable", &["feed.totals.partitions must be from 1"]);
+    assert_said("table", "partitions = 1.5\ntable", &["partitions must be a whole number, not a number"]);
+    assert_said("table", "every = \"soon\"\ntable", &["feed.totals.every must be a duration"]);
+    assert_said("table", "every = 5\ntable", &["feed.totals.every must be a text, not a whole number"]);
+    assert_said("table", "start = \"later\"\ntable", &["feed.totals.start cannot be", "beginning"]);
+    assert_said("table", "start = 2026-11-15T08:00:00\ntable", &["feed.totals.start cannot be", "offset"]);
+    assert_said("table", "key = []\ntable", &["feed.totals.key must name columns"]);
+    assert_said("table", "key = \"id\"\ntable", &["feed.totals.key must be a list of texts, not a text"]);
+    assert_said(
+        "table",
+        "key = [\"id\", \"id\"]\ntable",
+        &[r#"feed.totals.key names the column "id" twice"#],
+    );
+    assert_said(
+        "table",
+        "deletes = \"yes\"\ntable",
+        &["feed.totals.deletes must be true or false, not a text"],
+    );
+    assert_said("\"orders\"", "\" \"", &["feed.totals.table must not be empty"]);
+    assert_said(
+        "stdout",
+        "batch = 0\nstdout",
+        &["feed.totals.handler.batch must be from 1 to 100000, not 0"],
+    );
+    assert_said(
+        "stdout",
+        "batch = \"9\"\nstdout",
+        &["feed.totals.handler.batch must be a whole number, not a text"],
+    );
+    assert_said(
+        "stdout",
+        "timeout = \"0s\"\nstdout",
+        &["feed.totals.handler.timeout must be longer than zero"],
+    );
+    assert_said("table", "retry.attempts = 0\ntable", &["feed.totals.retry.attempts must be from 1"]);
+    assert_said(
+        "table",
+        "retry.backoff = \"1s\"\ntable",
+        &["feed.totals.retry.backoff must be the first and"],
+    );
+    assert_said(
+        "table",
+        "retry.then = \"parc\"\ntable",
+        &["feed.totals.retry.then cannot be", r#"mean "park"?"#],
+    );
+    assert_said(
+        "[source.shop]",
+        "lease = 3\n[source.shop]",
+        &["lease must be a section, not a whole number"],
+    );
+}
+
+#[test]
+fn leases_must_outlive_a_lost_renewal() {
+    let lease = "lease.renew = \"6s\"\n[source.shop]";
+    assert_said("[source.shop]", lease, &["lease.expire (10s) must be at least twice lease.renew (6s)"]);
+    assert_said(
+        "[source.shop]",
+        "lease.acquire = \"0s\"\n[source.shop]",
+        &["lease.acquire must be longer than zero"],
+    );
+}
+
+#[test]
+fn what_later_versions_bring_is_known_and_withheld() {
+    assert_said(
+        "\"journal\"",
+        "\"window\"",
+        &["is \"window\", which is not in this version yet", "journal, log"],
+    );
+    let here = "postgres is not in this version yet; this version has sqlite";
+    assert_said("sqlite:seriatim.db", "postgres://u:p4ss@h/d", &["store is", here]);
+    assert_said(
+        "stdout = true",
+        "command = [\"x\"]",
+        &["feed.totals.handler.command is not in this version yet"],
+    );
+    assert_said(
+        "stdout = true",
+        "webhook = \"http://x\"",
+        &["feed.totals.handler.webhook is not in this version"],
+    );
+    assert_said(
+        "table",
+        "buffer = \"5s\"\ntable",
+        &["feed.totals.buffer is for window feeds, and this is a journal"],
+    );
+}
+
+#[test]
+fn a_feed_has_exactly_one_handler() {
+    assert_said("stdout = true", "", &["feed.totals.handler names no handler", "exactly one of"]);
+    assert_said("stdout = true", "stdout = false", &["feed.totals.handler names no handler"]);
+    assert_said("[feed.totals.handler]\nstdout = true", "", &["feed.totals.handler names no handler"]);
+    assert_said("stdout", "sql = \"select 1\"\nstdout", &["stdout cannot be there beside sql"]);
+    assert_said("stdout", "delete.sql = \"select 1\"\nstdout", &["feed.totals.handler.delete.sql needs sql"]);
+    assert_said("stdout = true", "sql = \"\"", &["feed.totals.handler.sql must not be empty"]);
+}
+
+#[test]
+fn what_is_missing_is_told_how_to_add() {
+    assert_said("table = \"orders\"", "", &["feed.totals.table is missing", "table = \"orders\""]);
+    assert_said(
+        "store = \"sqlite:seriatim.db\"",
+        "",
+        &["store is missing", "store = \"sqlite:seriatim.db\""],
+    );
+    assert_said("source = \"shop\"", "", &["feed.totals.source is missing", "shop"]);
+    assert_said("capture = \"journal\"", "", &["feed.totals.capture is missing"]);
+    assert_said("url = \"sqlite:shop.db\"", "", &["source.shop.url is missing"]);
+}
+
+#[test]
+fn a_key_one_level_too_high_is_told_where_it_belongs() {
+    assert_said(
+        "table",
+        "batch = 3\ntable",
+        &["unknown key feed.totals.batch", "belongs in the section [feed.totals.handler]"],
+    );
+    assert_said("table", "then = \"park\"\ntable", &["belongs in the section [feed.totals.retry]"]);
+}
+
+#[test]
+fn a_url_in_the_wrong_place_does_not_show_its_password() {
+    let url = "\"postgres://ann:s3cret@h/d\"";
+    for key in ["source", "capture"] {
+        let old = if key == "source" { "\"shop\"" } else { "\"journal\"" };
+        assert!(!said(old, url).contains("s3cret"), "{key}");
+    }
+    for key in ["start", "every", "retry.then", "retry.backoff", "handler.timeout"] {
+        assert!(!said("table", &format!("{key} = {url}\ntable")).contains("s3cret"), "{key}");
+    }
+}
+
+#[test]
+fn a_password_is_never_in_an_error() {
+    let said = said("store = \"sqlite:seriatim.db\"", "store = \"postgres://ann:s3cret@h/d");
+    assert!(said.contains("seriatim.toml:2") && !said.contains("s3cret"), "{said}");
+}
+
+#[test]
+fn an_empty_config_and_one_without_feeds_say_so() {
+    let said = read_with("# nothing\n", &[]).unwrap_err().sentence();
+    assert_eq!(said, "/etc/app/seriatim.toml is empty");
+    let config = read_with("store = \"sqlite:a.db\"", &[]).unwrap();
+    assert!(config.chosen(&[]).unwrap_err().sentence().contains("has no feeds"));
+}
+
+#[test]
+fn an_unknown_feed_gets_the_list_of_feeds() {
+    let error = read_with(SMALLEST, &[]).unwrap().feed("total").unwrap_err();
+    assert_eq!(error.exit(), Exit::Usage);
+    assert!(error.remedy().unwrap().contains(r#"did you mean "totals"?"#));
+}

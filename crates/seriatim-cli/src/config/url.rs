@@ -1,0 +1,148 @@
+//! Where a database is: `sqlite:PATH`, and the schemes that later versions bring.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::suggest::closest;
+
+/// A database that this version can open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// A SQLite file, with its path already taken from the config file's folder.
+    Sqlite(PathBuf),
+}
+
+impl Database {
+    /// The file that the database is in.
+    pub fn path(&self) -> &Path {
+        match self {
+            Database::Sqlite(path) => path,
+        }
+    }
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Database::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+        }
+    }
+}
+
+const HERE: [&str; 1] = ["sqlite"];
+const LATER: [&str; 5] = ["postgres", "postgresql", "redis", "rediss", "dynamodb"];
+
+/// Reads a database URL; its path is relative to `folder`. Says what is wrong without showing a password.
+pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
+    let Some((scheme, rest)) = url.split_once(':') else {
+        return Err(format!("must begin with a scheme, such as {:?}", format!("sqlite:{url}")));
+    };
+    match scheme.to_ascii_lowercase().as_str() {
+        "sqlite" => sqlite(rest, folder),
+        later if LATER.contains(&later) => {
+            Err(format!("is {}: {later} is not in this version yet; this version has sqlite", quoted(url)))
+        }
+        other => Err(unknown(other)),
+    }
+}
+
+fn unknown(scheme: &str) -> String {
+    let meant = closest(scheme, HERE.into_iter().chain(LATER));
+    let hint = meant.map_or("this version has sqlite".to_owned(), |meant| format!("did you mean {meant:?}?"));
+    format!("has the unknown scheme {scheme:?}; {hint}")
+}
+
+fn sqlite(rest: &str, folder: &Path) -> Result<Database, String> {
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    if path.is_empty() {
+        Err("names no file: write \"sqlite:PATH\"".to_owned())
+    } else if path.starts_with(":memory:") {
+        Err("must name a file: a database in memory cannot be shared between processes".to_owned())
+    } else if path.contains('?') {
+        Err("has parameters after \"?\", and SQLite URLs take none here: write \"sqlite:PATH\"".to_owned())
+    } else if path.contains('\0') {
+        Err("has a zero byte in its path".to_owned())
+    } else {
+        Ok(Database::Sqlite(folder.join(path)))
+    }
+}
+
+/// The URL with its password, and whatever else may be secret in it, replaced by `***`.
+pub fn redacted(url: &str) -> String {
+    // Everything before the last `@` may be password: people write `@`, `/` and `?` into theirs unescaped.
+    let (login, place) = match url.rsplit_once('@') {
+        Some((before, place)) => (login_without_password(before), place),
+        None => (String::new(), url),
+    };
+    match place.split_once('?') {
+        Some((place, parameters)) => format!("{login}{place}?{}", without_values(parameters)),
+        None => format!("{login}{place}"),
+    }
+}
+
+/// What somebody wrote, in quotes, for an error: it may be a URL in the wrong place.
+pub fn quoted(text: &str) -> String {
+    format!("{:?}", redacted(text))
+}
+
+fn login_without_password(before: &str) -> String {
+    let (scheme, login) = before.split_once("://").unwrap_or(("", before));
+    let user = login.split_once(':').map_or(login, |(user, _)| user);
+    format!("{scheme}://{user}:***@")
+}
+
+fn without_values(parameters: &str) -> String {
+    let names = parameters.split('&').map(|pair| pair.split_once('=').map_or("", |(name, _)| name));
+    names.map(|name| format!("{name}=***")).collect::<Vec<_>>().join("&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Result<PathBuf, String> {
+        database(url, Path::new("/etc/app")).map(|database| database.path().to_owned())
+    }
+
+    #[test]
+    fn sqlite_paths_are_relative_to_the_config_file() {
+        assert_eq!(read("sqlite:shop.db"), Ok("/etc/app/shop.db".into()));
+        assert_eq!(read("sqlite://data/shop.db"), Ok("/etc/app/data/shop.db".into()));
+        assert_eq!(read("sqlite:///var/shop.db"), Ok("/var/shop.db".into()));
+        assert_eq!(read("sqlite:/var/shop.db"), Ok("/var/shop.db".into()));
+    }
+
+    #[test]
+    fn a_scheme_of_a_later_version_is_known_and_withheld() {
+        let said = read("postgres://ann:s3cret@db/shop?password=s3cret").unwrap_err();
+        assert!(said.contains("postgres is not in this version yet; this version has sqlite"), "{said}");
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+
+    #[test]
+    fn what_is_no_url_is_told_why() {
+        assert!(read("shop.db").unwrap_err().contains("sqlite:shop.db"));
+        assert!(read("sqlit:shop.db").unwrap_err().contains(r#"did you mean "sqlite"?"#));
+        assert!(read("oracle:shop").unwrap_err().contains("this version has sqlite"));
+        assert!(read("sqlite:").unwrap_err().contains("names no file"));
+        assert!(read("sqlite::memory:").unwrap_err().contains("in memory"));
+        assert!(read("sqlite:a.db?mode=ro").unwrap_err().contains("parameters"));
+    }
+
+    #[test]
+    fn passwords_are_never_shown() {
+        for url in [
+            "postgres://u:p4ss@h/d",
+            "postgres://u:p4ss@with@h/d",
+            "postgres://u:p4ss/x@h/d",
+            "redis://:p4ss@h",
+            "dynamodb://t?token=p4ss&x",
+            "u:p4ss@h",
+            "postgres://u:x?p4ss@h/d",
+        ] {
+            assert!(!redacted(url).contains("p4ss"), "{url} → {}", redacted(url));
+        }
+        assert_eq!(redacted("postgres://u:p@h/d"), "postgres://u:***@h/d");
+        assert_eq!(redacted("postgres://h/d"), "postgres://h/d");
+    }
+}

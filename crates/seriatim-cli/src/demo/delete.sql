@@ -1,0 +1,2 @@
+-- The order is gone.
+delete from orders where id = ?1

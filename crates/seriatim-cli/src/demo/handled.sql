@@ -1,0 +1,2 @@
+-- How many changes the handler has noted.
+select count(*) from handled

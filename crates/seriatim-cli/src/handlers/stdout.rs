@@ -1,0 +1,43 @@
+//! The handler `stdout`: one line of JSON for each change.
+
+use std::io::{ErrorKind, Write};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use seriatim::{Change, Context, Failure, Handler};
+use tokio::sync::Notify;
+
+/// Writes changes to the standard output. Changes count as handled once they are flushed.
+pub struct Stdout {
+    closed: Arc<Notify>,
+}
+
+impl Stdout {
+    /// Tells `closed` when nobody reads any more.
+    pub fn new(closed: Arc<Notify>) -> Self {
+        Stdout { closed }
+    }
+}
+
+#[async_trait]
+impl Handler for Stdout {
+    async fn handle(&self, changes: &[Change], _: &Context) -> Result<(), Failure> {
+        let lines: String = changes.iter().map(|change| change.to_json() + "\n").collect();
+        // A full pipe blocks: that must not hold up the threads that renew leases.
+        let written = tokio::task::spawn_blocking(move || {
+            let mut out = std::io::stdout().lock();
+            out.write_all(lines.as_bytes()).and_then(|()| out.flush())
+        });
+        match written.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                if error.kind() == ErrorKind::BrokenPipe {
+                    self.closed.notify_one();
+                }
+                // Every line would fail: nothing of this is a change's fault.
+                Err(Failure::target(error))
+            }
+            Err(error) => Err(Failure::target(error)),
+        }
+    }
+}

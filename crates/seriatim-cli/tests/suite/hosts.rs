@@ -1,0 +1,68 @@
+//! What commands do while a host runs, and after it was killed.
+
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+
+use serde_json::Value;
+
+use crate::shop::Shop;
+
+/// A host that owns all four partitions; killed when the test ends.
+struct Running(Child);
+
+impl Running {
+    fn start(shop: &Shop) -> Self {
+        let mut host = shop.start("run --host anna");
+        let logs = BufReader::new(host.stderr.take().unwrap()).lines();
+        let acquired = logs.map_while(Result::ok).filter(|line| line.contains("acquired"));
+        assert_eq!(acquired.take(4).count(), 4);
+        Running(host)
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn status(shop: &Shop) -> Value {
+    serde_json::from_str(&shop.run("status --json").expect(0, &[]).stdout).unwrap()
+}
+
+fn owners(status: &Value) -> Vec<Value> {
+    let partitions = status["feeds"][0]["partitions"].as_array().unwrap();
+    partitions.iter().map(|partition| partition["owner"].clone()).collect()
+}
+
+#[test]
+fn status_names_the_owners_and_forgets_the_dead() {
+    let shop = Shop::open();
+    let mut host = Running::start(&shop);
+    let running = status(&shop);
+    assert_eq!(owners(&running), vec![Value::from("anna"); 4]);
+    assert_eq!((&running["hosts"][0]["name"], &running["hosts"][0]["leases"]), (&"anna".into(), &4.into()));
+    host.kill();
+    let killed = status(&shop);
+    assert_eq!(owners(&killed), vec![Value::Null; 4]);
+    assert_eq!(killed["hosts"], Value::Array(vec![]));
+}
+
+#[test]
+fn rewind_and_unwatch_refuse_while_a_host_owns_the_feed() {
+    let shop = Shop::open();
+    let mut host = Running::start(&shop);
+    for line in ["rewind totals --to beginning", "unwatch totals"] {
+        shop.run(line).expect(1, &["feed totals cannot be", "owned by anna", "--force"]);
+    }
+    shop.run("rewind totals --to now --force").expect(0, &[]);
+    host.kill();
+    shop.run("rewind totals --to beginning").expect(0, &[]);
+    shop.run("unwatch totals").expect(0, &["forgotten"]);
+}

@@ -1,0 +1,2 @@
+-- Notes how far the rows that were there before the triggers are listed.
+update seriatim_capture set seeded = ?2 where id = ?1

@@ -1,0 +1,2 @@
+-- All feeds, by name.
+select name from seriatim_feed order by name

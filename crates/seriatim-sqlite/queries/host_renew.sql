@@ -1,0 +1,4 @@
+-- Counts a host's heartbeat up, if its name is still its own.
+update seriatim_host
+set beat = beat + 1, seen_at = cast(unixepoch('subsec') * 1000 as integer)
+where name = ?1 and session = ?2

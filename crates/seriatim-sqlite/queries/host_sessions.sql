@@ -1,0 +1,2 @@
+-- The sessions of all hosts.
+select session from seriatim_host

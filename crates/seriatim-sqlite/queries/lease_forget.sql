@@ -1,0 +1,2 @@
+-- Forgets all leases of a feed.
+delete from seriatim_lease where feed = ?1

@@ -1,0 +1,4 @@
+-- Sets a lease free, if this session and epoch still own it; its position stays.
+update seriatim_lease
+set owner = null, session = null, version = version + 1, hand_over_to = ?5
+where feed = ?1 and partition = ?2 and session = ?3 and epoch = ?4

@@ -1,0 +1,2 @@
+-- How many migrations of any component there are.
+select count(*) from seriatim_version

@@ -1,0 +1,2 @@
+-- Forgets all changes kept for a feed.
+delete from seriatim_parked_change where feed = ?1

@@ -1,0 +1,2 @@
+-- Who this store is.
+select id from seriatim_store

@@ -1,0 +1,120 @@
+//! Registers consumers, and decides where they begin.
+
+use rusqlite::{Connection, Transaction};
+use seriatim::change::Position;
+use seriatim::source::{Consumer, Start};
+
+use super::fault::Fault;
+use super::names::Kind;
+use super::position::Place;
+use super::registry;
+use super::sentences::Names;
+use super::sql::{NOW_MS, any};
+use super::watched::Watched;
+
+const INSERT: &str = include_str!("../../queries/consumer_insert.sql");
+const BEGINS: &str = include_str!("../../queries/consumer_begins.sql");
+const DELETE: &str = include_str!("../../queries/consumer_delete.sql");
+const COUNT: &str = include_str!("../../queries/consumer_count.sql");
+
+/// Registers a consumer of the capture, anew if it was registered before, and returns where it begins.
+pub(super) fn register(
+    transaction: &Transaction<'_>,
+    watched: &Watched,
+    consumer: &Consumer,
+    start: &Start,
+    names: &Names,
+) -> Result<Position, Fault> {
+    let from = Beginning::decide(transaction, watched, start, names)?;
+    let (feed, store) = (consumer.feed.as_str(), consumer.store.as_str());
+    transaction.execute(DELETE, (feed, store))?;
+    let now = now(transaction)?;
+    let capture = watched.objects.capture;
+    transaction.execute(INSERT, (capture, feed, store, from.head, now, from.existing, from.consumed))?;
+    let registration = transaction.last_insert_rowid();
+    let place = match from.snapshot {
+        true => Place::before_first_row(registration),
+        false => Place::Live(from.consumed as u64),
+    };
+    let position = place.position();
+    transaction.execute(BEGINS, (registration, position.to_string()))?;
+    Ok(position)
+}
+
+/// Forgets a consumer. Says how many the capture has left.
+pub(super) fn forget(transaction: &Transaction<'_>, capture: i64, consumer: &Consumer) -> rusqlite::Result<i64> {
+    transaction.execute(DELETE, (consumer.feed.as_str(), consumer.store.as_str()))?;
+    transaction.query_row(COUNT, [capture], |row| row.get(0))
+}
+
+/// The database's clock, in ms.
+pub(super) fn now(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached(&format!("select {NOW_MS}"))?.query_row([], |row| row.get(0))
+}
+
+/// Where a consumer begins.
+struct Beginning {
+    head: i64,
+    /// Everything up to here does not concern it.
+    consumed: i64,
+    /// The rows that exist come first, from a snapshot.
+    snapshot: bool,
+    /// How many those are.
+    existing: i64,
+}
+
+impl Beginning {
+    fn decide(
+        connection: &Connection,
+        watched: &Watched,
+        start: &Start,
+        names: &Names,
+    ) -> Result<Self, Fault> {
+        let head = registry::head(connection, watched.objects)?;
+        let live = |consumed| Beginning { head, consumed, snapshot: false, existing: 0 };
+        let floor = registry::entry(connection, watched.objects.capture, names)?.map_or(head, |entry| entry.floor);
+        match start {
+            Start::Now => Ok(live(head)),
+            Start::Time(time) => {
+                let first = first_since(connection, watched, time.as_millisecond())?;
+                Ok(live(first.map_or(head, |first| (first - 1).max(floor))))
+            }
+            Start::Beginning => {
+                refuse_nulls(connection, watched, names)?;
+                match watched.objects.kind {
+                    Kind::Log => Ok(live(floor)),
+                    Kind::Journal => {
+                        let existing = count(connection, watched)?;
+                        Ok(Beginning { head, consumed: head, snapshot: true, existing })
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first place with a change at that moment or later. Clocks step, so it is searched by place, not by time.
+fn first_since(connection: &Connection, watched: &Watched, ms: i64) -> rusqlite::Result<Option<i64>> {
+    let changes = watched.objects.changes();
+    let sql = match watched.objects.kind {
+        Kind::Journal => format!("select min(id) from {changes} where at >= ?1"),
+        Kind::Log => format!(
+            "select min(case when first_at >= ?1 then first else seq end) from {changes} where first_at >= ?1 or at >= ?1"
+        ),
+    };
+    connection.query_row(&sql, [ms], |row| row.get(0))
+}
+
+fn count(connection: &Connection, watched: &Watched) -> rusqlite::Result<i64> {
+    connection.query_row(&format!("select count(*) from {}", watched.table.quoted()), [], |row| row.get(0))
+}
+
+fn refuse_nulls(connection: &Connection, watched: &Watched, names: &Names) -> Result<(), Fault> {
+    let table = &watched.table;
+    let null = any(table.primary.iter().map(|column| format!("{} is null", table.column(column.slot))));
+    let sql = format!("select exists (select 1 from {} where {null})", table.quoted());
+    match connection.query_row(&sql, [], |row| row.get(0))? {
+        true => Err(names.null_in_primary_key().into()),
+        false => Ok(()),
+    }
+}

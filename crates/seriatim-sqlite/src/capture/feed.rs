@@ -1,0 +1,322 @@
+//! A capture as a feed: each call is one piece of work on one of the two connections.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Transaction};
+use seriatim::change::Position;
+use seriatim::name::FeedName;
+use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
+
+use super::Capture;
+use super::fault::{Fault, run};
+use super::install::{self, write};
+use super::log::seed;
+use super::names::Kind;
+use super::position::Place;
+use super::reader::{Outcome, check_live, locked};
+use super::registry::{self, COMPONENT, Registration};
+use super::settings::Settings;
+use super::watched::{Watched, checked_key};
+use super::table::Table;
+use super::{consumers, lag, prune};
+use crate::migrate::migrate;
+
+/// How often the schema may change under a read before it gives up for now.
+const SCHEMA_CHANGES: usize = 5;
+
+/// What to do when the triggers of a registered consumer are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// Say so.
+    Refuse,
+    /// Put them back.
+    PutBack,
+}
+
+#[async_trait]
+impl Feed for Capture {
+    fn name(&self) -> &FeedName {
+        &self.settings.names.feed
+    }
+
+    fn partitions(&self) -> u32 {
+        self.settings.partitions
+    }
+
+    async fn knows(&self, consumer: &Consumer) -> Result<bool, SourceError> {
+        let consumer = consumer.clone();
+        let look = move |connection: &mut Connection| Ok(registry::registration(connection, &consumer)?.is_some());
+        run(self.reading().await?, "looking at", look).await
+    }
+
+    async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        self.open_or_repair(consumer, start, Missing::Refuse).await
+    }
+
+    async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
+        for _ in 0..SCHEMA_CHANGES {
+            let (reader, settings, cursors) = (self.reader.clone(), self.settings.clone(), cursors.to_vec());
+            let read = move |connection: &mut Connection| locked(&reader).read(connection, &settings, &cursors, limit);
+            match run(self.reading().await?, "reading changes of", read).await? {
+                Outcome::Slices(slices) => return Ok(slices),
+                Outcome::Outdated => self.bring_up_to_date().await?,
+            }
+        }
+        let doing = format!("reading feed {}", self.settings.names.feed);
+        Err(SourceError::unavailable(doing, "the table's schema keeps changing"))
+    }
+
+    async fn wait(&self, timeout: Duration) {
+        let look = async {
+            loop {
+                if self.something_new().await {
+                    return;
+                }
+                tokio::time::sleep(self.settings.every).await;
+            }
+        };
+        // Either way another read is due.
+        drop(tokio::time::timeout(timeout, look).await);
+    }
+
+    async fn consumed(&self, consumer: &Consumer, positions: &[Position]) -> Result<u64, SourceError> {
+        let (consumer, positions, names) = (consumer.clone(), positions.to_vec(), self.settings.names.clone());
+        let note = move |connection: &mut Connection| prune::consumed(connection, &consumer, &positions, &names);
+        run(self.writing().await?, "pruning changes of", note).await
+    }
+
+    async fn close(&self, consumer: &Consumer) -> Result<(), SourceError> {
+        let (consumer, settings) = (consumer.clone(), self.settings.clone());
+        let close = move |connection: &mut Connection| {
+            let transaction = write(connection)?;
+            if let Some(registration) = registry::registration(&transaction, &consumer)? {
+                let capture = registration.capture;
+                let left = consumers::forget(&transaction, capture, &consumer)?;
+                let entry = registry::entry(&transaction, capture, &settings.names)?;
+                if let Some(entry) = entry.filter(|_| left == 0) {
+                    install::remove(&transaction, entry.objects)?;
+                }
+            }
+            Ok(transaction.commit()?)
+        };
+        run(self.writing().await?, "ending the watch of", close).await?;
+        *locked(&self.reader) = Default::default();
+        Ok(())
+    }
+
+    async fn rewind(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        let (settings, consumer, start) = (self.settings.clone(), consumer.clone(), start.clone());
+        let rewind = move |connection: &mut Connection| {
+            let transaction = write(connection)?;
+            let registration = registry::registration(&transaction, &consumer)?;
+            let not_registered = || settings.names.not_registered(consumer.store.as_str());
+            let capture = registration.ok_or_else(not_registered)?.capture;
+            let watched = Watched::by_id(&transaction, capture, &settings.names)?.ok_or_else(not_registered)?;
+            let position = consumers::register(&transaction, &watched, &consumer, &start, &settings.names)?;
+            transaction.commit()?;
+            Ok((capture, position))
+        };
+        let (capture, position) = run(self.writing().await?, "rewinding", rewind).await?;
+        self.seed(capture, &position).await?;
+        Ok(position)
+    }
+
+    async fn validate(&self, position: &Position) -> Result<(), SourceError> {
+        let position = position.clone();
+        self.look("checking a position in", move |connection, settings, watched| {
+            let head = registry::head(connection, watched.objects)?;
+            match Place::parse(&position) {
+                None => Err(settings.names.not_a_position(&position).into()),
+                Some(Place::Live(number)) => {
+                    check_live(connection, settings, watched, number, head)?;
+                    check_deletes(connection, settings, watched, number, head)
+                }
+                Some(Place::Backfill(row)) => match registry::registration_by_id(connection, row.registration)? {
+                    Some(_) => Ok(()),
+                    None => Err(settings.names.snapshot_gone(&position).into()),
+                },
+            }
+        })
+        .await
+    }
+
+    async fn lag(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, SourceError> {
+        let cursors = cursors.to_vec();
+        let count = move |connection: &Connection, settings: &Settings, watched: &Watched| {
+            lag::lag(connection, settings, watched, &cursors)
+        };
+        self.look("counting changes of", count).await
+    }
+
+    async fn backfill(&self, at: &Position) -> Result<Option<Backfill>, SourceError> {
+        let at = at.clone();
+        self.look("looking at", move |connection, settings, watched| {
+            let names = &settings.names;
+            match Place::parse(&at) {
+                None => Err(names.not_a_position(&at).into()),
+                Some(Place::Backfill(row)) => {
+                    let registration = registry::registration_by_id(connection, row.registration)?;
+                    let total = registration.ok_or_else(|| names.snapshot_gone(&at))?.total as u64;
+                    Ok(Some(Backfill { done: row.ordinal, total }))
+                }
+                Some(Place::Live(number)) => {
+                    let entry = registry::entry(connection, watched.objects.capture, names)?;
+                    let range = entry.map(|entry| entry.floor as u64..entry.seeds as u64);
+                    let inside = range.filter(|range| range.contains(&number));
+                    Ok(inside.map(|range| Backfill { done: number - range.start, total: range.end - range.start }))
+                }
+            }
+        })
+        .await
+    }
+
+    async fn blockers(&self) -> Result<Vec<Blocker>, SourceError> {
+        let reader = self.reader.clone();
+        let ourselves = locked(&reader).consumer.clone();
+        let find = move |connection: &Connection, _: &Settings, watched: &Watched| {
+            Ok(lag::blockers(connection, watched, ourselves.as_ref())?)
+        };
+        self.look("looking at", find).await
+    }
+}
+
+impl Capture {
+    /// Opens the feed; what becomes of triggers that are gone is the caller's decision.
+    pub(super) async fn open_or_repair(
+        &self,
+        consumer: &Consumer,
+        start: &Start,
+        missing: Missing,
+    ) -> Result<Position, SourceError> {
+        let (settings, who, start) = (self.settings.clone(), consumer.clone(), start.clone());
+        let open = move |connection: &mut Connection| {
+            // Refused before anything is written.
+            if registry::registration(connection, &who)?.is_none() {
+                Watched::by_settings(connection, &settings)?;
+            }
+            migrate(connection, &COMPONENT)?;
+            let transaction = write(connection)?;
+            let opened = match registry::registration(&transaction, &who)? {
+                Some(registration) => reopened(&transaction, &settings, &registration, missing)?,
+                None => {
+                    let watched = install::install(&transaction, &settings)?;
+                    let start = consumers::register(&transaction, &watched, &who, &start, &settings.names)?;
+                    (watched.objects.capture, start)
+                }
+            };
+            transaction.commit()?;
+            Ok(opened)
+        };
+        let (capture, position) = run(self.writing().await?, "watching", open).await?;
+        self.seed(capture, &position).await?;
+        let mut reader = locked(&self.reader);
+        reader.capture = Some(capture);
+        reader.consumer = Some(consumer.clone());
+        Ok(position)
+    }
+
+    /// A log that is read from the beginning needs the rows that were there before it. Goes on where a crash interrupted it.
+    async fn seed(&self, capture: i64, from: &Position) -> Result<(), SourceError> {
+        let Some(from) = from.as_number().filter(|_| self.settings.kind == Kind::Log) else { return Ok(()) };
+        loop {
+            let names = self.settings.names.clone();
+            let step = move |connection: &mut Connection| {
+                let transaction = write(connection)?;
+                let found = Watched::by_id(&transaction, capture, &names)?;
+                let watched = found.ok_or_else(|| names.not_installed())?;
+                let done = seed::step(&transaction, &watched, from as i64, &names)?;
+                transaction.commit()?;
+                Ok(done)
+            };
+            if run(self.writing().await?, "listing the rows of", step).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn bring_up_to_date(&self) -> Result<(), SourceError> {
+        let (settings, capture) = (self.settings.clone(), locked(&self.reader).capture);
+        let update = move |connection: &mut Connection| {
+            let transaction = write(connection)?;
+            let capture = capture.ok_or_else(|| settings.names.not_installed())?;
+            if let Some(watched) = Watched::by_id(&transaction, capture, &settings.names)?
+                && watched.outdated
+            {
+                install::bring_up_to_date(&transaction, &watched, &settings)?;
+            }
+            Ok(transaction.commit()?)
+        };
+        run(self.writing().await?, "updating the triggers of", update).await
+    }
+
+    /// An error counts as news: the next read will tell it better.
+    async fn something_new(&self) -> bool {
+        let (reader, settings) = (self.reader.clone(), self.settings.clone());
+        let look = move |connection: &mut Connection| locked(&reader).something_new(connection, &settings);
+        match self.reading().await {
+            Ok(database) => run(database, "looking at", look).await.unwrap_or(true),
+            Err(_) => false,
+        }
+    }
+
+    /// Looks at the watched table in one read transaction.
+    async fn look<T, F>(&self, doing: &'static str, work: F) -> Result<T, SourceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &Settings, &Watched) -> Result<T, Fault> + Send + 'static,
+    {
+        let (reader, settings) = (self.reader.clone(), self.settings.clone());
+        let look = move |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            let watched = locked(&reader).watched(&transaction, &settings)?;
+            let found = work(&transaction, &settings, &watched)?;
+            transaction.commit()?;
+            Ok(found)
+        };
+        run(self.reading().await?, doing, look).await
+    }
+}
+
+/// A consumer that was here before: is everything still as it left it?
+fn reopened(
+    transaction: &Transaction<'_>,
+    settings: &Settings,
+    registration: &Registration,
+    missing: Missing,
+) -> Result<(i64, Position), Fault> {
+    let names = &settings.names;
+    let entry = registry::entry(transaction, registration.capture, names)?.ok_or_else(|| names.triggers_gone())?;
+    let Some(triggers) = registry::triggers(transaction, entry.objects)? else {
+        if missing == Missing::Refuse {
+            return Err(names.triggers_gone().into());
+        }
+        install::reinstall(transaction, entry.objects, settings)?;
+        return Ok((registration.capture, registration.start.clone()));
+    };
+    if !triggers.table.eq_ignore_ascii_case(&names.table) {
+        let other = Table::inspect(transaction, names).is_ok();
+        return Err(if other { names.registered_elsewhere() } else { names.renamed(&triggers.table) }.into());
+    }
+    let table = Table::inspect(transaction, names)?;
+    if entry.objects.kind != settings.kind || checked_key(&table, settings)? != entry.key {
+        return Err(names.registered_elsewhere().into());
+    }
+    Ok((registration.capture, registration.start.clone()))
+}
+
+/// A log from which deletes are pruned has a gap for whoever wants them and goes back, except to the very beginning.
+fn check_deletes(
+    connection: &Connection,
+    settings: &Settings,
+    watched: &Watched,
+    number: u64,
+    head: i64,
+) -> Result<(), Fault> {
+    let Some(entry) = registry::entry(connection, watched.objects.capture, &settings.names)? else { return Ok(()) };
+    let number = number as i64;
+    if settings.kind == Kind::Log && settings.deletes && number > entry.floor && number < entry.pruned {
+        return Err(settings.names.fell_behind(&Position::number(number as u64), entry.pruned, head).into());
+    }
+    Ok(())
+}

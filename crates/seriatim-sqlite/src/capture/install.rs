@@ -1,0 +1,175 @@
+//! Puts a capture into the user's file, brings it up to date, and takes it out again.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::fault::Fault;
+use super::names::{Kind, Objects};
+use super::registry::{self, COMPONENT};
+use super::settings::Settings;
+use super::sql::literal;
+use super::table::Table;
+use super::watched::{Watched, checked_key};
+use super::{journal, log};
+use crate::migrate;
+
+/// A transaction that may write from its first statement on.
+pub(super) fn write(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate)
+}
+
+/// The SQL that installing would execute, for a person to read or to run with the `sqlite3` shell.
+pub(super) fn script(connection: &Connection, settings: &Settings) -> Result<String, Fault> {
+    if Watched::by_settings(connection, settings)?.is_some() {
+        return Ok(format!("-- {:?} is watched already: nothing to do.\n", settings.names.table));
+    }
+    let plan = Plan::new(connection, settings)?;
+    let books = migrate::script(connection, &COMPONENT)?;
+    Ok(format!("begin immediate;\n{books}{}commit;\n", plan.sql()))
+}
+
+/// Installs the capture unless it is there. The books must exist.
+pub(super) fn install(transaction: &Transaction<'_>, settings: &Settings) -> Result<Watched, Fault> {
+    if let Some(watched) = Watched::by_settings(transaction, settings)? {
+        return Ok(watched);
+    }
+    let plan = Plan::new(transaction, settings)?;
+    plan.execute(transaction)?;
+    installed(transaction, plan.objects.capture, settings)
+}
+
+/// Puts the triggers of a capture back on a table that was made anew.
+///
+/// What changed meanwhile is not recorded, so no position from before counts any more: it would be a silent gap.
+pub(super) fn reinstall(transaction: &Transaction<'_>, objects: Objects, settings: &Settings) -> Result<Watched, Fault> {
+    let base = registry::head(transaction, objects)? + 1;
+    let remove = objects.drop_triggers() + &objects.drop_tables();
+    transaction.execute_batch(&remove)?;
+    transaction.execute("delete from seriatim_capture where id = ?1", [objects.capture])?;
+    let plan = Plan { objects, base, ..Plan::new(transaction, settings)? };
+    plan.execute(transaction)?;
+    installed(transaction, objects.capture, settings)
+}
+
+/// Teaches the triggers the columns that were added, and makes them the newest.
+pub(super) fn bring_up_to_date(transaction: &Transaction<'_>, watched: &Watched, settings: &Settings) -> Result<(), Fault> {
+    let (objects, table) = (watched.objects, &watched.table);
+    let (known, all) = (watched.columns.len(), table.columns.len());
+    let head = registry::head(transaction, objects)?;
+    let mut sql = objects.drop_triggers();
+    if objects.kind == Kind::Journal && all > known {
+        sql += &journal::triggers::add_slots(&objects, known, all);
+        sql += &format!("drop table {};\n", objects.replaced());
+        sql += &journal::triggers::replaced(&objects, table).create();
+    }
+    sql += &triggers(&objects, table, &watched.key);
+    transaction.execute_batch(&sql)?;
+    if all > known {
+        transaction.execute(include_str!("../../queries/capture_add_shape.sql"), (objects.capture, head, all as i64))?;
+        let columns = watched.unknown_columns().join(", ");
+        tracing::warn!(feed = %settings.names.feed, table = %table.name, %columns, after = head, "the table has new columns: changes after this id have them");
+    }
+    prove(transaction, table)
+}
+
+/// Takes a capture out of the file, and the books too when it was the last one.
+pub(super) fn remove(transaction: &Transaction<'_>, objects: Objects) -> rusqlite::Result<()> {
+    transaction.execute_batch(&(objects.drop_triggers() + &objects.drop_tables()))?;
+    transaction.execute("delete from seriatim_capture where id = ?1", [objects.capture])?;
+    let left: i64 = transaction.query_row("select count(*) from seriatim_capture", [], |row| row.get(0))?;
+    if left == 0 {
+        transaction.execute_batch("drop table seriatim_consumer; drop table seriatim_capture;")?;
+        migrate::forget(transaction, &COMPONENT)?;
+    }
+    Ok(())
+}
+
+fn installed(transaction: &Transaction<'_>, capture: i64, settings: &Settings) -> Result<Watched, Fault> {
+    let watched = Watched::by_id(transaction, capture, &settings.names)?;
+    watched.ok_or_else(|| settings.names.not_installed().into())
+}
+
+fn triggers(objects: &Objects, table: &Table, key: &[usize]) -> String {
+    match objects.kind {
+        Kind::Journal => journal::triggers::create_triggers(objects, table, key),
+        Kind::Log => log::triggers::create_triggers(objects, table, key),
+    }
+}
+
+/// A trigger is only compiled when it first fires, which must not be in the user's hands: compile all of them now.
+fn prove(connection: &Connection, table: &Table) -> Result<(), Fault> {
+    let name = table.quoted();
+    let column = table.column(table.primary[0].slot);
+    connection.prepare(&format!("insert into {name} default values"))?;
+    connection.prepare(&format!("update {name} set {column} = {column}"))?;
+    connection.prepare(&format!("delete from {name}"))?;
+    Ok(())
+}
+
+/// What is to be installed.
+struct Plan {
+    objects: Objects,
+    table: Table,
+    key: Vec<usize>,
+    /// Numbers up to this were drawn by a capture of the same name before.
+    base: i64,
+}
+
+impl Plan {
+    fn new(connection: &Connection, settings: &Settings) -> Result<Self, Fault> {
+        let table = Table::inspect(connection, &settings.names)?;
+        let key = checked_key(&table, settings)?;
+        let objects = Objects { kind: settings.kind, capture: registry::next_capture(connection)? };
+        Ok(Plan { objects, table, key, base: 0 })
+    }
+
+    fn execute(&self, transaction: &Transaction<'_>) -> Result<(), Fault> {
+        transaction.execute_batch(&self.sql())?;
+        prove(transaction, &self.table)
+    }
+
+    fn sql(&self) -> String {
+        [self.enter(), self.tables(), self.draw_numbers(), triggers(&self.objects, &self.table, &self.key)].concat()
+    }
+
+    fn enter(&self) -> String {
+        let key = serde_json::json!(self.key).to_string();
+        let shapes = serde_json::json!([(0, self.table.columns.len())]).to_string();
+        format!(
+            "insert into seriatim_capture (id, kind, table_name, key_slots, shapes, floor, pruned) values ({}, {}, {}, {}, {}, {base}, {base});\n",
+            self.objects.capture,
+            literal(self.objects.kind.as_str()),
+            literal(&self.table.name),
+            literal(&key),
+            literal(&shapes),
+            base = self.base,
+        )
+    }
+
+    fn tables(&self) -> String {
+        let (changes, replaced) = match self.objects.kind {
+            Kind::Journal => (
+                journal::triggers::create_table(&self.objects, self.table.columns.len()),
+                journal::triggers::replaced(&self.objects, &self.table),
+            ),
+            Kind::Log => (
+                log::triggers::create_table(&self.objects, &self.key),
+                log::triggers::replaced(&self.objects, &self.table, &self.key),
+            ),
+        };
+        format!("{changes}\n{}\n", replaced.create())
+    }
+
+    /// Numbers below the count of rows are kept for the rows that exist already, so every change has a number above theirs.
+    fn draw_numbers(&self) -> String {
+        let (changes, table, base) = (literal(&self.objects.changes()), self.table.quoted(), self.base);
+        let (first, column) = match self.objects.kind {
+            Kind::Journal => (format!("max({base}, count(*))"), "floor"),
+            Kind::Log => (format!("{base} + count(*)"), "seeds"),
+        };
+        format!(
+            "insert into sqlite_sequence (name, seq) select {changes}, {first} from {table};\n\
+             update seriatim_capture set {column} = (select seq from sqlite_sequence where name = {changes}) where id = {};\n",
+            self.objects.capture
+        )
+    }
+}

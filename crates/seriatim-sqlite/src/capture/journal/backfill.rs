@@ -1,0 +1,165 @@
+//! Reads the rows of a table exactly as they were when the consumer registered, while others write.
+//!
+//! The journal knows what happened since. For each row that changed, the *first* change after the registration tells what the
+//! row was before: its old image, or that it did not exist. So the snapshot is: the rows that did not change, and the old
+//! images of those that did. The first changes are kept in a temporary table of the reading connection, which grows with the
+//! journal and is made anew after a restart; each chunk is read in one transaction with it.
+//!
+//! Chunks go in the order of the primary key (a VACUUM renumbers rowids), and since the snapshot is exact, the n-th row of it
+//! is the same row whenever it is read: `n` is the change's id.
+
+use rusqlite::{Connection, params_from_iter};
+use seriatim::change::{Op, Position};
+use seriatim::source::Slice;
+
+use crate::capture::position::{BackfillPlace, Place};
+use crate::capture::registry::Registration;
+use crate::capture::slices::{Happened, Slices, Stepped, time};
+use crate::capture::sql::{all, list, quoted};
+use crate::capture::table::Indexed;
+use crate::capture::value::Exact;
+use crate::capture::watched::Watched;
+
+const FIRST_CHANGES: &str = "temp.seriatim_first_change";
+
+/// Up to where the temporary table of first changes is filled, and for which registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::capture) struct FirstChanges {
+    registration: i64,
+    scanned: i64,
+}
+
+impl FirstChanges {
+    /// Brings the temporary table up to the head of the journal; makes it first if it belongs to another snapshot.
+    pub(in crate::capture) fn fill(
+        known: Option<Self>,
+        connection: &Connection,
+        watched: &Watched,
+        registration: &Registration,
+        head: i64,
+    ) -> rusqlite::Result<Self> {
+        let scanned = match known.filter(|known| known.registration == registration.id) {
+            Some(known) => known.scanned,
+            None => {
+                connection.execute_batch(&create(watched))?;
+                registration.snapshot
+            }
+        };
+        if scanned < head {
+            connection.prepare_cached(&extend(watched))?.execute([scanned, head])?;
+        }
+        Ok(FirstChanges { registration: registration.id, scanned: head })
+    }
+}
+
+/// Which part of the snapshot to read.
+pub(in crate::capture) struct Chunk<'a> {
+    pub registration: &'a Registration,
+    pub after: &'a BackfillPlace,
+    /// At most so many rows.
+    pub rows: usize,
+}
+
+/// Reads a chunk into the slices. After the last row the position is the place in the journal where the changes begin.
+pub(in crate::capture) fn read(
+    connection: &Connection,
+    watched: &Watched,
+    chunk: &Chunk<'_>,
+    mut slices: Slices,
+) -> rusqlite::Result<Vec<Slice>> {
+    let mut statement = connection.prepare_cached(&select(watched, !chunk.after.key.is_empty()))?;
+    let limit = Exact::Integer(chunk.rows as i64);
+    let mut rows = statement.query(params_from_iter(chunk.after.key.iter().chain([&limit])))?;
+    let (mut looked, mut last) = (0, chunk.after.clone());
+    while let Some(row) = rows.next()? {
+        let row = Stepped(row);
+        looked += 1;
+        last.ordinal += 1;
+        last.key = watched.table.primary.iter().map(|column| Exact::from(row.raw(1 + column.slot))).collect();
+        take(watched, chunk, &row, &last, &mut slices);
+        if slices.full() {
+            break;
+        }
+    }
+    let exhausted = looked < chunk.rows && !slices.full();
+    let upto = match exhausted {
+        true => Position::number(chunk.registration.snapshot as u64),
+        false => Place::Backfill(last).position(),
+    };
+    Ok(slices.upto(&upto, false))
+}
+
+fn take(watched: &Watched, chunk: &Chunk<'_>, row: &Stepped<'_>, at: &BackfillPlace, slices: &mut Slices) {
+    let key = row.key(&watched.key_columns, &watched.key, 1);
+    let Some(slice) = slices.wanted(&key) else { return };
+    let columns = match row.number(0) {
+        0 => &watched.columns,
+        changed_by => watched.columns_at(changed_by),
+    };
+    let happened = Happened {
+        place: Place::Backfill(at.clone()).position(),
+        id: at.ordinal,
+        op: Op::Upsert,
+        at: time(chunk.registration.snapshot_at),
+    };
+    slices.add(slice, happened, key, None, Some(row.image(columns, 1)));
+}
+
+/// The primary key's columns `p0`, `p1`, … with what the given function makes of each.
+fn each_key_column(watched: &Watched, piece: impl Fn(usize, &Indexed) -> String) -> impl Iterator<Item = String> {
+    watched.table.primary.iter().enumerate().map(move |(index, column)| piece(index, column))
+}
+
+fn create(watched: &Watched) -> String {
+    let columns = list(each_key_column(watched, |index, column| format!("p{index} collate {}", quoted(&column.collation))));
+    let key = list(each_key_column(watched, |index, _| format!("p{index}")));
+    format!(
+        "drop table if exists {FIRST_CHANGES};\n\
+         create table {FIRST_CHANGES} ({columns}, id, existed, primary key ({key})) without rowid;"
+    )
+}
+
+/// A row without a whole primary key cannot have been in the snapshot: NOT NULL leaves it out.
+fn extend(watched: &Watched) -> String {
+    let key = list(each_key_column(watched, |_, column| {
+        format!("case op when 1 then new_{0} else old_{0} end", column.slot)
+    }));
+    format!(
+        "insert or ignore into {FIRST_CHANGES} select {key}, id, op <> 1 from main.{} where id > ?1 and id <= ?2 order by id",
+        watched.objects.changes()
+    )
+}
+
+fn select(watched: &Watched, after: bool) -> String {
+    let table = &watched.table;
+    let slots = 0..watched.columns.len();
+    let now = list(slots.clone().map(|slot| format!("r.{} as c{slot}", table.column(slot))));
+    let then = list(slots.map(|slot| match table.primary.iter().position(|column| column.slot == slot) {
+        Some(index) => format!("f.p{index}"),
+        None => format!("j.old_{slot}"),
+    }));
+    let unchanged = all(each_key_column(watched, |index, column| {
+        format!("f.p{index} is +r.{} collate {}", table.column(column.slot), quoted(&column.collation))
+    }));
+    let whole = all(each_key_column(watched, |_, column| format!("r.{} is not null", table.column(column.slot))));
+    let order = list(each_key_column(watched, |_, column| format!("c{} collate {}", column.slot, quoted(&column.collation))));
+    let beyond = |name: &dyn Fn(usize, &Indexed) -> String| match after {
+        false => String::new(),
+        true => {
+            let left = each_key_column(watched, |index, column| format!("{} collate {}", name(index, column), quoted(&column.collation)));
+            let right = each_key_column(watched, |index, _| format!("?{}", index + 1));
+            format!(" and ({}) > ({})", list(left), list(right))
+        }
+    };
+    let now_beyond = beyond(&|_, column| format!("r.{}", table.column(column.slot)));
+    let then_beyond = beyond(&|index, _| format!("f.p{index}"));
+    let limit = if after { table.primary.len() + 1 } else { 1 };
+    format!(
+        "select 0, {now} from main.{} as r where {whole}{now_beyond} and not exists (select 1 from {FIRST_CHANGES} as f where {unchanged})\n\
+         union all\n\
+         select f.id, {then} from {FIRST_CHANGES} as f join main.{} as j on j.id = f.id where f.existed = 1{then_beyond}\n\
+         order by {order} limit ?{limit}",
+        table.quoted(),
+        watched.objects.changes()
+    )
+}

@@ -1,0 +1,77 @@
+//! Reads the changes of a journal in the order in which they committed.
+
+use rusqlite::Connection;
+use seriatim::change::{Op, Position};
+use seriatim::source::Slice;
+use seriatim::value::{Key, Row};
+
+use crate::capture::sql::list;
+use crate::capture::slices::{Happened, Slices, Stepped};
+use crate::capture::watched::Watched;
+
+/// The columns before the images: id, op, at.
+const HEAD_COLUMNS: usize = 3;
+
+/// Which part of the journal to read.
+pub(in crate::capture) struct Span {
+    /// After this id.
+    pub after: i64,
+    /// Up to and including this id, at most.
+    pub upto: i64,
+    /// At most so many rows.
+    pub rows: usize,
+    /// The last id that is committed.
+    pub head: i64,
+}
+
+/// Reads a span into the slices.
+pub(in crate::capture) fn read(
+    connection: &Connection,
+    watched: &Watched,
+    span: &Span,
+    mut slices: Slices,
+) -> rusqlite::Result<Vec<Slice>> {
+    let mut statement = connection.prepare_cached(&select(watched))?;
+    let mut rows = statement.query((span.after, span.upto, span.rows as i64))?;
+    let (mut looked, mut last) = (0, span.after);
+    while let Some(row) = rows.next()? {
+        let row = Stepped(row);
+        last = row.number(0);
+        looked += 1;
+        take(watched, &row, last, &mut slices);
+        if slices.full() {
+            break;
+        }
+    }
+    // Fewer rows than asked for: the rest of the span is empty, and is passed as well.
+    let exhausted = looked < span.rows && !slices.full();
+    let upto = if exhausted { span.upto } else { last };
+    Ok(slices.upto(&Position::number(upto as u64), upto >= span.head))
+}
+
+fn take(watched: &Watched, row: &Stepped<'_>, id: i64, slices: &mut Slices) {
+    let (new, old) = (HEAD_COLUMNS, HEAD_COLUMNS + watched.columns.len());
+    let op = row.number(1);
+    let key: Key = row.key(&watched.key_columns, &watched.key, if op == 3 { old } else { new });
+    let Some(slice) = slices.wanted(&key) else { return };
+    let columns = watched.columns_at(id);
+    let image = |first: usize| -> Option<Row> { Some(row.image(columns, first)) };
+    let (op, before, after) = match op {
+        1 => (Op::Insert, None, image(new)),
+        2 => (Op::Update, image(old), image(new)),
+        _ => (Op::Delete, image(old), None),
+    };
+    let happened = Happened { place: Position::number(id as u64), id: id as u64, op, at: row.time(2) };
+    slices.add(slice, happened, key, before, after);
+}
+
+fn select(watched: &Watched) -> String {
+    let images = ["new", "old"].into_iter().flat_map(|image| {
+        (0..watched.columns.len()).map(move |slot| format!("{image}_{slot}"))
+    });
+    format!(
+        "select id, op, at, {} from {} where id > ?1 and id <= ?2 order by id limit ?3",
+        list(images),
+        watched.objects.changes()
+    )
+}

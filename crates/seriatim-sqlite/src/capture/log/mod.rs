@@ -1,0 +1,5 @@
+//! The log: the latest state of each key, and where in the order it last changed.
+
+pub(super) mod triggers;
+pub(super) mod seed;
+pub(super) mod read;

@@ -1,0 +1,113 @@
+//! Reads the latest states of the keys that changed.
+//!
+//! A reader at `p` looks at the places in a window `(p, e]`. A row that has a place in it is delivered once, in its present
+//! state, at the first of its places there. A row that is changed all the time may have moved on with `seq`, but its `first`
+//! stays where it was until every consumer has passed it.
+
+use rusqlite::Connection;
+use seriatim::change::{Op, Position};
+use seriatim::source::Slice;
+use seriatim::value::{Key, Row};
+
+use crate::capture::journal::live::Span;
+use crate::capture::slices::{Happened, Slices, Stepped};
+use crate::capture::sql::{all, list, quoted};
+use crate::capture::value::value;
+use crate::capture::watched::Watched;
+
+/// The columns before the key: place, at, whether the row exists.
+const HEAD_COLUMNS: usize = 3;
+
+/// Whether deleted rows are delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::capture) enum Deletes {
+    Delivered,
+    PassedOver,
+}
+
+/// Reads a span into the slices.
+pub(in crate::capture) fn read(
+    connection: &Connection,
+    watched: &Watched,
+    span: &Span,
+    deletes: Deletes,
+    mut slices: Slices,
+) -> rusqlite::Result<Vec<Slice>> {
+    let end = window_end(connection, watched, span)?;
+    let mut statement = connection.prepare_cached(&select(watched))?;
+    let mut rows = statement.query((span.after, end))?;
+    let mut upto = end;
+    while let Some(row) = rows.next()? {
+        let row = Stepped(row);
+        take(watched, &row, deletes, &mut slices);
+        if slices.full() {
+            upto = row.number(0);
+            break;
+        }
+    }
+    Ok(slices.upto(&Position::number(upto as u64), upto >= span.head))
+}
+
+/// Where the window ends so that it has no more places than rows may be looked at.
+fn window_end(connection: &Connection, watched: &Watched, span: &Span) -> rusqlite::Result<i64> {
+    let log = watched.objects.changes();
+    let sql = format!(
+        "select max(place), count(*) from (select place from (\
+           select * from (select first as place from {log} where first > ?1 and first <= ?2 order by first limit ?3)\n\
+           union\n\
+           select * from (select seq as place from {log} where seq > ?1 and seq <= ?2 order by seq limit ?3)\
+         ) order by place limit ?3)"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let (last, places): (Option<i64>, i64) =
+        statement.query_row((span.after, span.upto, span.rows as i64), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    match last {
+        Some(last) if places as usize >= span.rows => Ok(last),
+        _ => Ok(span.upto),
+    }
+}
+
+fn take(watched: &Watched, row: &Stepped<'_>, deletes: Deletes, slices: &mut Slices) {
+    let exists = row.number(2) == 1;
+    if !exists && deletes == Deletes::PassedOver {
+        return;
+    }
+    let values = (0..watched.key.len()).map(|index| value(row.raw(HEAD_COLUMNS + index)));
+    let key = Key::new(Row::new(watched.key_columns.clone(), values));
+    let Some(slice) = slices.wanted(&key) else { return };
+    let id = row.number(0) as u64;
+    let (op, after) = match exists {
+        true => (Op::Upsert, Some(row.image(&watched.columns, HEAD_COLUMNS + watched.key.len()))),
+        false => (Op::Delete, None),
+    };
+    let happened = Happened { place: Position::number(id), id, op, at: row.time(1) };
+    slices.add(slice, happened, key, None, after);
+}
+
+fn select(watched: &Watched) -> String {
+    let (table, log) = (&watched.table, watched.objects.changes());
+    let key = list((0..watched.key.len()).map(|index| format!("l.k{index}")));
+    let columns = list((0..watched.columns.len()).map(|slot| format!("r.{}", table.column(slot))));
+    // By the index's own collation, to find it fast; and byte for byte, since 'a' and 'A' are two keys.
+    let same = all(watched.key.iter().enumerate().flat_map(|(index, slot)| {
+        let column = table.column(*slot);
+        let collation = table.unique_over(&watched.key).and_then(|unique| unique.iter().find(|one| one.slot == *slot));
+        let collation = quoted(collation.map_or("BINARY", |one| &one.collation));
+        [
+            format!("r.{column} is l.k{index} collate {collation}"),
+            format!("r.{column} is l.k{index} collate binary"),
+        ]
+    }));
+    let exists = match (table.rowid, &table.primary[0]) {
+        (Some(rowid), _) => format!("r.{rowid} is not null"),
+        (None, primary) => format!("r.{} is not null", table.column(primary.slot)),
+    };
+    format!(
+        "select l.place, l.at, {exists}, {key}, {columns} from (\
+           select first as place, * from {log} where first > ?1 and first <= ?2\n\
+           union all\n\
+           select seq as place, * from {log} where seq > ?1 and seq <= ?2 and first <= ?1\
+         ) as l left join {} as r on {same} order by l.place",
+        table.quoted()
+    )
+}

@@ -1,0 +1,194 @@
+//! The captures `journal` and `log`: triggers in the user's own file note what changes.
+//!
+//! ```text
+//!   writer ──▶ table ──triggers──▶ seriatim_journal_1 / seriatim_log_1 ──▶ read ──▶ slices
+//!                                        ▲                                            │
+//!                                        └──────────── prune ◀──── consumed ◀─────────┘
+//! ```
+//!
+//! SQLite has one writer at a time, so the order in which rows get their numbers is the order in which they commit.
+
+mod fault;
+mod value;
+mod sql;
+mod similar;
+mod sentences;
+mod settings;
+mod names;
+mod table;
+mod position;
+mod replaced;
+mod journal;
+mod log;
+mod registry;
+mod watched;
+mod install;
+mod consumers;
+mod slices;
+mod reader;
+mod prune;
+mod lag;
+mod feed;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use seriatim::change::Position;
+use seriatim::name::FeedName;
+use seriatim::source::{Consumer, SourceError, Start};
+use tokio::sync::OnceCell;
+
+use crate::database::{Access, Database};
+use fault::run;
+use names::Kind;
+use reader::SharedReader;
+use sentences::Names;
+use settings::Settings;
+use watched::Watched;
+
+/// A SQLite file whose tables are watched.
+///
+/// ```no_run
+/// # use seriatim_sqlite::Source;
+/// let shop = Source::new("shop.db");
+/// let orders = shop.journal("orders").partitions(4);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Source {
+    path: PathBuf,
+}
+
+impl Source {
+    /// The file at this path. Nothing is opened yet.
+    pub fn new(path: impl AsRef<Path>) -> Self {
+        Source { path: path.as_ref().to_owned() }
+    }
+
+    /// Every change of the table, with the row before and after.
+    pub fn journal(&self, table: &str) -> Capture {
+        Capture::new(self.path.clone(), Kind::Journal, table)
+    }
+
+    /// The latest state of each row that changed, however often it did.
+    pub fn log(&self, table: &str) -> Capture {
+        Capture::new(self.path.clone(), Kind::Log, table)
+    }
+}
+
+/// One capture of one table, as a feed.
+///
+/// Its connections are opened when they are first needed and kept. The file must exist: it is never made.
+#[derive(Debug)]
+pub struct Capture {
+    settings: Settings,
+    reading: OnceCell<Database>,
+    writing: OnceCell<Database>,
+    reader: SharedReader,
+}
+
+/// Whether a capture is in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installed {
+    /// The triggers are there.
+    Installed,
+    /// The table can be watched; opening the feed will install the triggers.
+    NotYet,
+}
+
+impl Capture {
+    fn new(path: PathBuf, kind: Kind, table: &str) -> Self {
+        let fallback = || FeedName::new("feed").expect("a plain word is a name");
+        let feed = FeedName::new(table).unwrap_or_else(|_| fallback());
+        let names = Names { feed, table: table.to_owned(), file: path.display().to_string() };
+        Capture {
+            settings: Settings::new(path, kind, names),
+            reading: OnceCell::new(),
+            writing: OnceCell::new(),
+            reader: SharedReader::default(),
+        }
+    }
+
+    /// The feed's name; the table's unless told otherwise.
+    pub fn named(mut self, name: FeedName) -> Self {
+        self.settings.names.feed = name;
+        self
+    }
+
+    /// The columns that tell objects apart; the primary key unless told otherwise.
+    ///
+    /// A log needs columns that name one row: the primary key, or a UNIQUE constraint without NULLs.
+    pub fn key(mut self, columns: Vec<String>) -> Self {
+        self.settings.key = Some(columns);
+        self
+    }
+
+    /// Into how many partitions the feed is sliced; 16 unless told otherwise.
+    pub fn partitions(mut self, partitions: u32) -> Self {
+        self.settings.partitions = partitions.max(1);
+        self
+    }
+
+    /// A log delivers deletes too. A journal always does.
+    pub fn with_deletes(mut self) -> Self {
+        self.settings.deletes = true;
+        self
+    }
+
+    /// How often an idle feed looks for changes; every 50 ms unless told otherwise.
+    pub fn every(mut self, interval: Duration) -> Self {
+        self.settings.every = interval;
+        self
+    }
+
+    /// Whether the table can be watched and is. Writes nothing.
+    pub async fn check(&self) -> Result<Installed, SourceError> {
+        let settings = self.settings.clone();
+        let look = move |connection: &mut rusqlite::Connection| Watched::by_settings(connection, &settings);
+        let found = run(&self.looking().await?, "checking", look).await?;
+        Ok(if found.is_some() { Installed::Installed } else { Installed::NotYet })
+    }
+
+    /// The SQL that opening the feed would execute, as a script for the `sqlite3` shell. Writes nothing.
+    pub async fn install_sql(&self) -> Result<String, SourceError> {
+        let settings = self.settings.clone();
+        let write = move |connection: &mut rusqlite::Connection| install::script(connection, &settings);
+        run(&self.looking().await?, "checking", write).await
+    }
+
+    /// The position after the last change, for whoever only wants to look on. An error when nothing is installed.
+    pub async fn tail_start(&self) -> Result<Position, SourceError> {
+        let settings = self.settings.clone();
+        let look = move |connection: &mut rusqlite::Connection| {
+            let found = Watched::by_settings(connection, &settings)?;
+            let watched = found.ok_or_else(|| settings.names.not_installed())?;
+            Ok(Position::number(registry::head(connection, watched.objects)? as u64))
+        };
+        run(&self.looking().await?, "checking", look).await
+    }
+
+    /// Opens the feed as [`Feed::open`](seriatim::source::Feed::open) does, and also puts triggers back that are gone.
+    ///
+    /// After that, positions from before are refused: changes made in between are not recorded, and only reading all rows
+    /// again makes up for it.
+    pub async fn install(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        self.open_or_repair(consumer, start, feed::Missing::PutBack).await
+    }
+
+    /// A connection that cannot write.
+    async fn looking(&self) -> Result<Database, SourceError> {
+        Ok(Database::open(&self.settings.path, Access::Read).await?)
+    }
+
+    /// The connection that reads. It may write, since after a crash the first reader has to recover the file.
+    async fn reading(&self) -> Result<&Database, SourceError> {
+        let prepare = |connection: &rusqlite::Connection| connection.pragma_update(None, "temp_store", "file");
+        let open = || Database::open_with(&self.settings.path, Access::Write, prepare);
+        Ok(self.reading.get_or_try_init(open).await?)
+    }
+
+    /// The connection that installs, notes and prunes.
+    async fn writing(&self) -> Result<&Database, SourceError> {
+        let open = || Database::open(&self.settings.path, Access::Write);
+        Ok(self.writing.get_or_try_init(open).await?)
+    }
+}

@@ -1,0 +1,145 @@
+//! Places in a feed, and which cursors one pass over them can serve. Nothing here touches a database.
+//!
+//! A live place is a number: the id of a journal row, or a place in the log. A place in the backfill of a journal is
+//! `b:<registration>:<ordinal>:<primary key as JSON>`: the row of that ordinal in the table as it was when that consumer
+//! registered. All of a backfill comes before all that is live.
+
+use seriatim::change::Position;
+use seriatim::name::Partition;
+use seriatim::source::Cursor;
+use serde_json::Value as Json;
+
+use super::value::Exact;
+
+/// A position, understood.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Place {
+    /// Among the rows that existed when the consumer registered.
+    Backfill(BackfillPlace),
+    /// Among the changes.
+    Live(u64),
+}
+
+/// A row of the snapshot of one registration.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct BackfillPlace {
+    /// The registration whose snapshot it is.
+    pub registration: i64,
+    /// How many rows of the snapshot are read.
+    pub ordinal: u64,
+    /// The primary key of the last of them; empty before the first.
+    pub key: Vec<Exact>,
+}
+
+impl Place {
+    /// Before the first row of a registration's snapshot.
+    pub(super) fn before_first_row(registration: i64) -> Self {
+        Place::Backfill(BackfillPlace { registration, ordinal: 0, key: Vec::new() })
+    }
+
+    /// Understands a position; `None` when it is not one of ours.
+    pub(super) fn parse(position: &Position) -> Option<Self> {
+        if let Some(number) = position.as_number() {
+            return i64::try_from(number).ok().map(|_| Place::Live(number));
+        }
+        let text = position.to_string();
+        let mut parts = text.strip_prefix("b:")?.splitn(3, ':');
+        let registration = parts.next()?.parse().ok()?;
+        let ordinal = parts.next()?.parse().ok()?;
+        let Json::Array(key) = serde_json::from_str(parts.next()?).ok()? else { return None };
+        let key = key.iter().map(Exact::from_json).collect::<Option<Vec<_>>>()?;
+        Some(Place::Backfill(BackfillPlace { registration, ordinal, key }))
+    }
+
+    /// The position that the rest of the world keeps.
+    pub(super) fn position(&self) -> Position {
+        match self {
+            Place::Live(number) => Position::number(*number),
+            Place::Backfill(row) => {
+                let key = Json::Array(row.key.iter().map(Exact::to_json).collect());
+                Position::text(&format!("b:{}:{}:{key}", row.registration, row.ordinal))
+            }
+        }
+    }
+
+    /// How many rows or changes lie between here and a later place of the same pass.
+    fn ahead(&self, later: &Place) -> Option<u64> {
+        let difference = match (self, later) {
+            (Place::Live(here), Place::Live(there)) => there.checked_sub(*here)?,
+            (Place::Backfill(here), Place::Backfill(there)) if here.registration == there.registration => {
+                there.ordinal.checked_sub(here.ordinal)?
+            }
+            _ => return None,
+        };
+        (difference > 0).then_some(difference)
+    }
+}
+
+/// The cursors that one pass serves: they all stand at the same place.
+#[derive(Debug, PartialEq)]
+pub(super) struct Group {
+    /// Where they stand.
+    pub at: Place,
+    /// How far it may go at most: there another cursor waits, and from there on one pass serves both.
+    pub most: Option<u64>,
+    /// Their partitions.
+    pub members: Vec<Partition>,
+}
+
+impl Group {
+    /// The group of `cursors[0]`. An error names the position that is not one of ours.
+    pub(super) fn first_of(cursors: &[Cursor]) -> Result<Option<Self>, Position> {
+        let Some(first) = cursors.first() else { return Ok(None) };
+        let at = Place::parse(&first.after).ok_or_else(|| first.after.clone())?;
+        let mut group = Group { at, most: None, members: Vec::new() };
+        for cursor in cursors {
+            if cursor.after == first.after {
+                group.members.push(cursor.partition);
+                continue;
+            }
+            let place = Place::parse(&cursor.after).ok_or_else(|| cursor.after.clone())?;
+            if let Some(ahead) = group.at.ahead(&place) {
+                group.most = Some(group.most.map_or(ahead, |most| most.min(ahead)));
+            }
+        }
+        Ok(Some(group))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cursor(partition: u32, after: &str) -> Cursor {
+        Cursor { partition: Partition(partition), after: Position::text(after) }
+    }
+
+    #[test]
+    fn a_place_reads_back_as_itself() {
+        for text in ["0", "42", "b:1:0:[]", r#"b:7:3:[5,"a:b",{"blob":"00ff"},null]"#] {
+            let position = Position::text(text);
+            assert_eq!(Place::parse(&position).expect(text).position(), position);
+        }
+    }
+
+    #[test]
+    fn foreign_positions_are_nobodys() {
+        for text in ["", "x", "b:", "b:1:2", "b:1:2:{}", "b:1:2:[true]", "017", "18446744073709551615"] {
+            assert_eq!(Place::parse(&Position::text(text)), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn cursors_at_one_place_are_read_together_up_to_the_next_one() {
+        let cursors = [cursor(3, "10"), cursor(1, "25"), cursor(2, "10"), cursor(0, "12"), cursor(4, "5")];
+        let group = Group::first_of(&cursors).unwrap().unwrap();
+        assert_eq!(group.members, [Partition(3), Partition(2)]);
+        assert_eq!(group.most, Some(2));
+    }
+
+    #[test]
+    fn a_backfill_stops_where_another_partition_is_in_the_same_backfill() {
+        let cursors = [cursor(0, "b:1:5:[5]"), cursor(1, "99"), cursor(2, "b:1:9:[9]"), cursor(3, "b:2:6:[6]")];
+        assert_eq!(Group::first_of(&cursors).unwrap().unwrap().most, Some(4));
+    }
+}

@@ -1,0 +1,198 @@
+//! What the reading connection knows from one call to the next, and how it serves a read.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Connection, Transaction};
+use seriatim::change::Position;
+use seriatim::source::{Consumer, Cursor, Limit, Slice};
+
+use super::fault::Fault;
+use super::journal::backfill::{self, Chunk, FirstChanges};
+use super::journal::live::{self, Span};
+use super::log::read::{self as log, Deletes};
+use super::log::seed;
+use super::names::Kind;
+use super::position::{BackfillPlace, Group, Place};
+use super::registry;
+use super::settings::Settings;
+use super::slices::Slices;
+use super::watched::{Shared, Watched};
+
+/// What is known from one call to the next. Only the connections' threads lock it.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    /// The consumer that this process opened the feed for.
+    pub consumer: Option<Consumer>,
+    /// The capture, once it is found: from then on the table may be renamed.
+    pub capture: Option<i64>,
+    watched: Option<(i64, Shared)>,
+    first_changes: Option<FirstChanges>,
+    last_read: Option<Sight>,
+}
+
+/// The state of the file at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sight {
+    data_version: i64,
+    schema_version: i64,
+    head: i64,
+}
+
+/// What came of a read.
+pub(super) enum Outcome {
+    /// The slices that were asked for.
+    Slices(Vec<Slice>),
+    /// The triggers must be brought up to date first.
+    Outdated,
+}
+
+/// A reader, shared with the threads of the connections.
+pub(super) type SharedReader = Arc<Mutex<Reader>>;
+
+/// Locks the reader. What a thread that panicked left behind is still true.
+pub(super) fn locked(reader: &SharedReader) -> MutexGuard<'_, Reader> {
+    reader.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    connection.prepare_cached(&format!("pragma {name}"))?.query_row([], |row| row.get(0))
+}
+
+impl Reader {
+    /// The watched table as it is now. Looks at the schema again only when it changed.
+    pub(super) fn watched(&mut self, connection: &Connection, settings: &Settings) -> Result<Shared, Fault> {
+        let version = pragma(connection, "schema_version")?;
+        if let Some((known, watched)) = &self.watched
+            && *known == version
+        {
+            return Ok(watched.clone());
+        }
+        let found = match self.capture {
+            Some(capture) => Watched::by_id(connection, capture, &settings.names)?,
+            None => Watched::by_settings(connection, settings)?,
+        };
+        let watched = Arc::new(found.ok_or_else(|| settings.names.not_installed())?);
+        self.capture = Some(watched.objects.capture);
+        self.watched = Some((version, watched.clone()));
+        Ok(watched)
+    }
+
+    /// Reads on for the first cursor and for those that stand at the same place.
+    pub(super) fn read(
+        &mut self,
+        connection: &mut Connection,
+        settings: &Settings,
+        cursors: &[Cursor],
+        limit: Limit,
+    ) -> Result<Outcome, Fault> {
+        let group = Group::first_of(cursors).map_err(|foreign| settings.names.not_a_position(&foreign))?;
+        let Some(group) = group else { return Ok(Outcome::Slices(Vec::new())) };
+        let transaction = connection.transaction()?;
+        let watched = self.watched(&transaction, settings)?;
+        if watched.outdated {
+            return Ok(Outcome::Outdated);
+        }
+        let sight = Sight::of(&transaction, &watched)?;
+        let slices = Slices::new(&settings.names.feed, settings.partitions, &group.members, limit);
+        let ahead = group.most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+        let found = match &group.at {
+            Place::Live(after) => {
+                check_live(&transaction, settings, &watched, *after, sight.head)?;
+                let upto = sight.head.min((*after as i64).saturating_add_unsigned(ahead as u64));
+                let span = Span { after: *after as i64, upto, rows: limit.rows.max(1), head: sight.head };
+                match settings.kind {
+                    Kind::Journal => live::read(&transaction, &watched, &span, slices)?,
+                    Kind::Log => log::read(&transaction, &watched, &span, deletes(settings), slices)?,
+                }
+            }
+            Place::Backfill(after) => {
+                let rows = limit.rows.max(1).min(ahead);
+                self.read_snapshot(&transaction, settings, &watched, after, rows, sight.head, slices)?
+            }
+        };
+        transaction.commit()?;
+        self.last_read = Some(sight);
+        Ok(Outcome::Slices(found))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn read_snapshot(
+        &mut self,
+        transaction: &Transaction<'_>,
+        settings: &Settings,
+        watched: &Watched,
+        after: &BackfillPlace,
+        rows: usize,
+        head: i64,
+        slices: Slices,
+    ) -> Result<Vec<Slice>, Fault> {
+        let registration = registry::registration_by_id(transaction, after.registration)?
+            .filter(|registration| registration.capture == watched.objects.capture);
+        let Some(registration) = registration else {
+            return Err(settings.names.snapshot_gone(&Place::Backfill(after.clone()).position()).into());
+        };
+        // Forgotten until it is done: an error on the way rolls the temporary table back.
+        let known = self.first_changes.take();
+        let filled = FirstChanges::fill(known, transaction, watched, &registration, head)?;
+        let chunk = Chunk { registration: &registration, after, rows };
+        let slices = backfill::read(transaction, watched, &chunk, slices)?;
+        self.first_changes = Some(filled);
+        Ok(slices)
+    }
+
+    /// Whether anything that concerns this feed was committed since the last read began.
+    pub(super) fn something_new(&mut self, connection: &Connection, settings: &Settings) -> Result<bool, Fault> {
+        let Some(last) = self.last_read else { return Ok(true) };
+        let data_version = pragma(connection, "data_version")?;
+        if data_version == last.data_version {
+            return Ok(false);
+        }
+        // Most commits to a file that is also the store are the store's own: those are nothing new here.
+        let watched = self.watched(connection, settings)?;
+        let now = Sight::of(connection, &watched)?;
+        if (now.head, now.schema_version) == (last.head, last.schema_version) {
+            self.last_read = Some(Sight { data_version, ..last });
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}
+
+impl Sight {
+    fn of(connection: &Connection, watched: &Watched) -> rusqlite::Result<Self> {
+        Ok(Sight {
+            data_version: pragma(connection, "data_version")?,
+            schema_version: pragma(connection, "schema_version")?,
+            head: registry::head(connection, watched.objects)?,
+        })
+    }
+}
+
+fn deletes(settings: &Settings) -> Deletes {
+    if settings.deletes { Deletes::Delivered } else { Deletes::PassedOver }
+}
+
+/// Refuses a live position that is not retained, or that this file has never reached.
+pub(super) fn check_live(
+    connection: &Connection,
+    settings: &Settings,
+    watched: &Watched,
+    after: u64,
+    head: i64,
+) -> Result<(), Fault> {
+    let names = &settings.names;
+    let Some(entry) = registry::entry(connection, watched.objects.capture, names)? else {
+        return Err(names.not_installed().into());
+    };
+    let position = Position::number(after);
+    if (after as i64) < entry.floor {
+        return Err(names.fell_behind(&position, entry.floor, head).into());
+    }
+    if after as i64 > head {
+        return Err(names.beyond_head(&position, head).into());
+    }
+    if settings.kind == Kind::Log && (after as i64) < entry.seeds && entry.seeded.as_deref() != Some(seed::DONE) {
+        return Err(names.not_seeded().into());
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! What a table looks like: columns, keys, and everything that a row can collide with.
+
+use rusqlite::{Connection, OptionalExtension};
+use seriatim::source::SourceError;
+
+use super::fault::Fault;
+use super::sentences::Names;
+use super::similar::most_similar;
+use super::sql::{list, literal, quoted};
+
+const KIND: &str = include_str!("../../queries/table_kind.sql");
+const NAMES: &str = include_str!("../../queries/table_names.sql");
+const COLUMNS: &str = include_str!("../../queries/table_columns.sql");
+const UNIQUES: &str = include_str!("../../queries/table_uniques.sql");
+
+/// SQLite allows 2,000 columns in a table, and a journal keeps two for each, and three of its own.
+const MOST_COLUMNS: usize = 998;
+
+/// A table that can be watched.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Table {
+    /// Its name, in its own spelling.
+    pub name: String,
+    /// All its columns in order, generated ones included. A column's index is its *slot*: renames leave it alone.
+    pub columns: Vec<Column>,
+    /// Its primary key.
+    pub primary: Vec<Indexed>,
+    /// Its other unique constraints and indexes.
+    pub uniques: Vec<Unique>,
+    /// The name of the rowid, when there is one beside the primary key.
+    pub rowid: Option<&'static str>,
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Column {
+    pub name: String,
+    /// The declared type.
+    pub declared: String,
+    pub not_null: bool,
+    /// The value of the default, as a literal.
+    pub default: Option<String>,
+}
+
+/// A column of an index.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Indexed {
+    pub slot: usize,
+    pub collation: String,
+}
+
+/// A unique constraint or index.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Unique {
+    pub columns: Vec<Indexed>,
+    /// It holds for some of the rows only.
+    pub partial: bool,
+}
+
+impl Column {
+    /// SQLite keeps 1 and 1.0 apart in such a column, though it compares them as equal.
+    pub(super) fn keeps_types_apart(&self) -> bool {
+        let declared = self.declared.to_ascii_uppercase();
+        declared.is_empty() || declared == "ANY" || declared.contains("BLOB")
+    }
+}
+
+impl Table {
+    /// Looks at the table and refuses what cannot be watched.
+    pub(super) fn inspect(connection: &Connection, names: &Names) -> Result<Self, Fault> {
+        let found = connection.query_row(KIND, [&names.table], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, bool>(2)?))
+        });
+        let Some((name, kind, without_rowid)) = found.optional()? else {
+            return Err(no_such_table(connection, names)?.into());
+        };
+        refuse_by_kind(&name, &kind, names)?;
+        let (columns, primary) = columns(connection, &name)?;
+        if primary.is_empty() {
+            let remedy = "make the table anew with a PRIMARY KEY: a change must say which row it is about";
+            return Err(names.not_watchable("has no primary key", remedy).into());
+        }
+        if columns.len() > MOST_COLUMNS {
+            let why = format!("has {} columns", columns.len());
+            return Err(names.not_watchable(&why, "split it: at most 998 can be watched").into());
+        }
+        let mut table = Table { name, columns, primary, uniques: Vec::new(), rowid: None };
+        let has_key_index = table.read_indexes(connection, names)?;
+        if has_key_index && !without_rowid {
+            table.rowid = table.rowid_name();
+        }
+        Ok(table)
+    }
+
+    /// Reads the unique indexes; says whether the primary key is one of them (it isn't when it is the rowid).
+    fn read_indexes(&mut self, connection: &Connection, names: &Names) -> Result<bool, Fault> {
+        let mut has_key_index = false;
+        for index in unique_indexes(connection, &self.name)? {
+            let Some(columns) = index.columns else {
+                let remedy = "put the expression into a generated column and make that unique instead";
+                return Err(names.not_watchable("has a unique index on an expression", remedy).into());
+            };
+            if index.origin == "pk" {
+                has_key_index = true;
+                self.primary = columns;
+            } else {
+                self.uniques.push(Unique { columns, partial: index.partial });
+            }
+        }
+        Ok(has_key_index)
+    }
+
+    /// A name of the rowid that no column of the table has taken.
+    fn rowid_name(&self) -> Option<&'static str> {
+        let taken = |name: &&str| self.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name));
+        ["rowid", "_rowid_", "oid"].into_iter().find(|name| !taken(name))
+    }
+
+    /// The slots of the primary key's columns.
+    pub(super) fn primary_slots(&self) -> Vec<usize> {
+        self.primary.iter().map(|column| column.slot).collect()
+    }
+
+    /// The column's name as an identifier.
+    pub(super) fn column(&self, slot: usize) -> String {
+        quoted(&self.columns[slot].name)
+    }
+
+    /// The table's name as an identifier.
+    pub(super) fn quoted(&self) -> String {
+        quoted(&self.name)
+    }
+
+    /// The slots of these columns; of the primary key when none are given.
+    pub(super) fn key_slots(&self, key: Option<&[String]>, names: &Names) -> Result<Vec<usize>, SourceError> {
+        let Some(key) = key.filter(|key| !key.is_empty()) else { return Ok(self.primary_slots()) };
+        let slot = |name: &String| {
+            let found = self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
+            found.ok_or_else(|| names.no_key_column(name, &self.column_names()))
+        };
+        key.iter().map(slot).collect()
+    }
+
+    /// The unique index over exactly these columns, when it names one row at most: the primary key, or one without NULLs.
+    pub(super) fn unique_over(&self, slots: &[usize]) -> Option<&[Indexed]> {
+        let over = |columns: &[Indexed]| {
+            columns.len() == slots.len() && columns.iter().all(|column| slots.contains(&column.slot))
+        };
+        if over(&self.primary) {
+            return Some(&self.primary);
+        }
+        let never_null = |column: &Indexed| self.columns[column.slot].not_null;
+        let fits = |unique: &&Unique| !unique.partial && over(&unique.columns) && unique.columns.iter().all(never_null);
+        self.uniques.iter().find(fits).map(|unique| unique.columns.as_slice())
+    }
+
+    /// The names of all columns, for a sentence.
+    pub(super) fn column_names(&self) -> String {
+        list(self.columns.iter().map(|column| column.name.clone()))
+    }
+}
+
+fn no_such_table(connection: &Connection, names: &Names) -> rusqlite::Result<SourceError> {
+    let mut statement = connection.prepare(NAMES)?;
+    let tables = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    Ok(names.no_table(most_similar(&names.table, &tables)))
+}
+
+fn refuse_by_kind(name: &str, kind: &str, names: &Names) -> Result<(), SourceError> {
+    let lower = name.to_ascii_lowercase();
+    if lower.starts_with("seriatim_") || lower.starts_with("sqlite_") {
+        return Err(names.not_watchable("is not one of your tables", "set `table` to a table of your own"));
+    }
+    match kind {
+        "table" => Ok(()),
+        "view" => Err(names.not_watchable("is a view", "watch the tables that it shows")),
+        "virtual" | "shadow" => {
+            Err(names.not_watchable("is a virtual table, and those have no triggers", "watch an ordinary table"))
+        }
+        other => Err(names.not_watchable(&format!("is a {other}"), "watch an ordinary table")),
+    }
+}
+
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<Column>, Vec<Indexed>)> {
+    let mut statement = connection.prepare(COLUMNS)?;
+    let mut rows = statement.query([table])?;
+    let (mut columns, mut primary) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next()? {
+        let place_in_key: i64 = row.get(4)?;
+        if place_in_key > 0 {
+            primary.push((place_in_key, Indexed { slot: columns.len(), collation: "BINARY".to_owned() }));
+        }
+        columns.push(Column {
+            name: row.get(0)?,
+            declared: row.get(1)?,
+            not_null: row.get(2)?,
+            default: row.get::<_, Option<String>>(3)?.map(|default| constant(connection, &default)),
+        });
+    }
+    primary.sort_by_key(|(place, _)| *place);
+    Ok((columns, primary.into_iter().map(|(_, column)| column).collect()))
+}
+
+/// A unique index as SQLite lists it; without columns when one of them is an expression.
+struct Listed {
+    number: i64,
+    origin: String,
+    partial: bool,
+    columns: Option<Vec<Indexed>>,
+}
+
+fn unique_indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Listed>> {
+    let mut statement = connection.prepare(UNIQUES)?;
+    let mut rows = statement.query([table])?;
+    let mut indexes: Vec<Listed> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let number = row.get(0)?;
+        if indexes.last().is_none_or(|last| last.number != number) {
+            let (origin, partial) = (row.get(1)?, row.get(2)?);
+            indexes.push(Listed { number, origin, partial, columns: Some(Vec::new()) });
+        }
+        let column = match usize::try_from(row.get::<_, i64>(3)?) {
+            Ok(slot) => Some(Indexed { slot, collation: row.get(4)? }),
+            Err(_) => None,
+        };
+        if let Some(index) = indexes.last_mut() {
+            index.columns = index.columns.take().zip(column).map(|(mut columns, column)| {
+                columns.push(column);
+                columns
+            });
+        }
+    }
+    Ok(indexes)
+}
+
+/// The value of a default as a literal. Its own text may be a bare word, or mean something else in the writer's SQLite.
+fn constant(connection: &Connection, default: &str) -> String {
+    let evaluated = connection.query_row(&format!("select quote(({default}))"), [], |row| row.get(0));
+    evaluated.unwrap_or_else(|_| literal(default))
+}

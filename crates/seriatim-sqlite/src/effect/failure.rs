@@ -1,0 +1,86 @@
+//! Whose fault an error of SQLite is: the change's, or the database's.
+
+use rusqlite::ErrorCode;
+use seriatim::change::Change;
+use seriatim::handler::Failure;
+use thiserror::Error;
+
+/// SQL that failed for one change.
+#[derive(Debug, Error)]
+#[error("{cause} (change {id}{of})")]
+struct Refused {
+    id: u64,
+    of: String,
+    #[source]
+    cause: rusqlite::Error,
+}
+
+/// What an error means for the changes of its transaction.
+pub(crate) fn failure_of(cause: rusqlite::Error) -> Failure {
+    if is_the_databases(&cause) { Failure::target(cause) } else { Failure::change(cause) }
+}
+
+/// What an error of one change's statement means.
+pub(super) fn of_change(change: &Change, cause: rusqlite::Error) -> Failure {
+    if is_the_databases(&cause) {
+        return Failure::target(cause);
+    }
+    let of = change.key.as_ref().map_or_else(String::new, |key| format!(" of {key}"));
+    Failure::change(Refused { id: change.id, of, cause })
+}
+
+/// SQL that SQLite does not accept fails for every change: none of them is to blame.
+pub(super) fn of_the_sql(cause: rusqlite::Error) -> Failure {
+    Failure::target(cause)
+}
+
+/// Errors that every change would meet.
+fn is_the_databases(cause: &rusqlite::Error) -> bool {
+    use ErrorCode as Code;
+    matches!(
+        cause.sqlite_error_code(),
+        Some(
+            Code::DatabaseBusy
+                | Code::DatabaseLocked
+                | Code::DiskFull
+                | Code::SystemIoFailure
+                | Code::OutOfMemory
+                | Code::ReadOnly
+                | Code::PermissionDenied
+                | Code::CannotOpen
+                | Code::DatabaseCorrupt
+                | Code::NotADatabase
+                | Code::FileLockingProtocolFailed
+        )
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+    use seriatim::handler::FailureKind;
+
+    use super::*;
+
+    fn kind(code: i32) -> FailureKind {
+        failure_of(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).kind
+    }
+
+    #[test]
+    fn a_database_in_trouble_is_no_changes_fault() {
+        for code in
+            [ffi::SQLITE_BUSY, ffi::SQLITE_LOCKED, ffi::SQLITE_FULL, ffi::SQLITE_IOERR, ffi::SQLITE_READONLY]
+        {
+            assert_eq!(kind(code), FailureKind::Target, "{code}");
+        }
+    }
+
+    #[test]
+    fn what_the_data_does_is_the_changes_fault() {
+        for code in
+            [ffi::SQLITE_CONSTRAINT_UNIQUE, ffi::SQLITE_MISMATCH, ffi::SQLITE_TOOBIG, ffi::SQLITE_ERROR]
+        {
+            assert_eq!(kind(code), FailureKind::Change, "{code}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The store in one SQLite file, shared by any number of processes on one machine.
+//!
+//! Every write is one `BEGIN IMMEDIATE` transaction: SQLite has one writer at a time, so what a transaction reads is still
+//! so when it writes. All tables begin with `seriatim_`, as the file may be the user's own.
+//!
+//! ```text
+//!   shop.db            the tables
+//!   shop.db-hosts/     one file for each host, locked while its process lives (see `liveness`)
+//! ```
+
+mod checkpoint;
+mod hosts;
+mod leases;
+mod liveness;
+mod parked;
+mod rows;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
+use seriatim::change::{Change, Position};
+use seriatim::lease::{Lease, LeaseView, View};
+use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
+use seriatim::store::{
+    Checkpoint, CheckpointError, EnsureError, JoinError, ParkedObject, Renewal, Session, Store, StoreError,
+};
+use seriatim::value::Key;
+
+pub(crate) use checkpoint::{Fence, check_fence, checkpoint};
+
+use crate::database::{Access, Database, look};
+use crate::error::SqliteError;
+use crate::migrate::{Component, migrate, version};
+use hosts::Joined;
+use leases::Ensured;
+use liveness::HostLocks;
+
+const COMPONENT: Component =
+    Component { name: "store", migrations: &[include_str!("../../migrations/store/0001_store.sql")] };
+const IDENTITY_INSERT: &str = include_str!("../../queries/store_identity_insert.sql");
+const IDENTITY: &str = include_str!("../../queries/store_identity.sql");
+
+/// The store in one SQLite file, shared by any number of processes on one machine.
+///
+/// A host's process that dies is noticed at once: the system frees a lock that it held on a file beside the database.
+/// Dropping the store frees the locks of all hosts that joined through it, as the end of the process would.
+///
+/// ```
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use seriatim::Store;
+/// use seriatim_sqlite::SqliteStore;
+///
+/// let folder = tempfile::tempdir()?;
+/// let store = SqliteStore::open(&folder.path().join("seriatim.db")).await?;
+/// assert_eq!(store.feeds().await?, []);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct SqliteStore {
+    database: Database,
+    locks: Arc<HostLocks>,
+}
+
+impl SqliteStore {
+    /// Opens the store in this file, making the file and the tables that are missing.
+    pub async fn open(path: &Path) -> Result<Self, SqliteError> {
+        let database = Database::open(path, Access::Create).await?;
+        database.call("setting up the store in", prepare).await?;
+        Ok(SqliteStore::on(database))
+    }
+
+    /// Opens the store in this file if there is one; `None` when the file or the store's tables in it are missing.
+    /// Makes nothing.
+    pub async fn open_existing(path: &Path) -> Result<Option<Self>, SqliteError> {
+        if !path.exists() || !has_store(path).await? {
+            return Ok(None);
+        }
+        let database = Database::open(path, Access::Write).await?;
+        database.call("setting up the store in", prepare).await?;
+        Ok(Some(SqliteStore::on(database)))
+    }
+
+    fn on(database: Database) -> Self {
+        let locks = Arc::new(HostLocks::beside(database.path()));
+        SqliteStore { database, locks }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.database.path()
+    }
+
+    /// Another connection to the file, on a thread of its own: what runs there does not queue before renewals.
+    pub(crate) async fn connect(path: PathBuf) -> Result<Database, SqliteError> {
+        Database::open(&path, Access::Write).await
+    }
+
+    async fn write<T, F>(&self, doing: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.transact(doing, TransactionBehavior::Immediate, work).await
+    }
+
+    async fn read<T, F>(&self, doing: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.transact(doing, TransactionBehavior::Deferred, work).await
+    }
+
+    async fn transact<T, F>(
+        &self,
+        doing: &'static str,
+        behavior: TransactionBehavior,
+        work: F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let answer = self.database.call(doing, move |connection| {
+            let transaction = connection.transaction_with_behavior(behavior)?;
+            let answer = work(&transaction)?;
+            transaction.commit()?;
+            Ok(answer)
+        });
+        Ok(answer.await?)
+    }
+}
+
+/// Makes or updates the tables, and draws the identity of a store that has none.
+fn prepare(connection: &mut rusqlite::Connection) -> rusqlite::Result<()> {
+    migrate(connection, &COMPONENT)?;
+    if identity(connection)?.is_none() {
+        connection.execute(IDENTITY_INSERT, [StoreId::random().as_str()])?;
+    }
+    Ok(())
+}
+
+fn identity(connection: &rusqlite::Connection) -> rusqlite::Result<Option<StoreId>> {
+    connection.query_row(IDENTITY, [], |row| rows::store_id(row, 0)).optional()
+}
+
+async fn has_store(path: &Path) -> Result<bool, SqliteError> {
+    let looking = look(path, "looking for a store in", |connection| version(connection, COMPONENT.name));
+    Ok(looking.await? > 0)
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn identity(&self) -> Result<StoreId, StoreError> {
+        let identity = self.read("reading the identity of", |transaction| identity(transaction)).await?;
+        identity.ok_or_else(|| {
+            StoreError::needs_attention(
+                format!("the store {} has lost its identity", self.path().display()),
+                "restore the file from a backup",
+            )
+        })
+    }
+
+    async fn join(
+        &self,
+        host: &HostName,
+        feeds: &[FeedName],
+        replacing: Option<&SessionId>,
+    ) -> Result<Session, JoinError> {
+        let entry = hosts::Entry::new(host, feeds, replacing);
+        let locks = self.locks.clone();
+        match self.write("joining", move |transaction| hosts::join(transaction, &locks, &entry)).await? {
+            // The lock is kept only here: if nobody waits for the answer any more, the session is dead at once.
+            Joined::In { session, lock } => {
+                self.locks.keep(&session, lock);
+                Ok(Session { host: host.clone(), id: session })
+            }
+            Joined::Taken { session, beat, liveness } => {
+                Err(JoinError::NameTaken { host: host.clone(), session, beat, liveness })
+            }
+            Joined::NoLock(cause) => Err(liveness::cannot_lock(self.locks.folder(), &cause).into()),
+        }
+    }
+
+    async fn leave(&self, session: &Session) -> Result<(), StoreError> {
+        let (leaving, locks) = (session.id.clone(), self.locks.clone());
+        self.write("leaving", move |transaction| hosts::leave(transaction, &locks, &leaving)).await
+    }
+
+    async fn ensure(&self, feed: &FeedName, partitions: u32, start: &Position) -> Result<(), EnsureError> {
+        let (name, start) = (feed.clone(), start.clone());
+        let ensured = self.write("setting up a feed in", move |transaction| {
+            leases::ensure(transaction, &name, partitions, &start)
+        });
+        match ensured.await? {
+            Ensured::Done => Ok(()),
+            Ensured::OtherCount(existing) => {
+                Err(EnsureError::PartitionCount { feed: feed.clone(), existing, wanted: partitions })
+            }
+        }
+    }
+
+    async fn feeds(&self) -> Result<Vec<FeedName>, StoreError> {
+        self.read("listing the feeds of", |transaction| leases::feeds(transaction)).await
+    }
+
+    async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
+        let feeds = feeds.to_vec();
+        let rows = self.read("reading the leases of", move |transaction| {
+            Ok((leases::list(transaction, &feeds)?, hosts::list(transaction)?))
+        });
+        let (leases, hosts) = rows.await?;
+        let hosts = hosts.into_iter().map(|host| hosts::judged(host, &self.locks)).collect();
+        Ok(View { leases, hosts })
+    }
+
+    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
+        let (session, seen, locks) = (session.clone(), seen.clone(), self.locks.clone());
+        self.write("acquiring a lease in", move |transaction| {
+            let lease = leases::acquire(transaction, &session, &seen)?;
+            if let (Some(_), Some(owner)) = (&lease, &seen.owner) {
+                hosts::bury_if_dead(transaction, &locks, &owner.session)?;
+            }
+            Ok(lease)
+        })
+        .await
+    }
+
+    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
+        let (session, leases) = (session.clone(), leases.to_vec());
+        self.write("renewing leases in", move |transaction| {
+            if !hosts::renew(transaction, &session)? {
+                return Ok(vec![Renewal::Lost; leases.len()]);
+            }
+            leases.iter().map(|lease| leases::renew(transaction, lease)).collect()
+        })
+        .await
+    }
+
+    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
+        let (seen, to) = (seen.clone(), to.clone());
+        self.write("asking for a lease in", move |transaction| {
+            leases::request_hand_over(transaction, &seen, &to)
+        })
+        .await
+    }
+
+    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
+        let (lease, keep_for) = (lease.clone(), keep_for.cloned());
+        self.write("releasing a lease in", move |transaction| {
+            leases::release(transaction, &lease, keep_for.as_ref())
+        })
+        .await
+    }
+
+    async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        let (lease, to) = (lease.clone(), checkpoint.clone());
+        match self
+            .write("checkpointing in", move |transaction| self::checkpoint(transaction, &lease, &to))
+            .await?
+        {
+            Fence::Open => Ok(()),
+            Fence::Closed { by } => Err(CheckpointError::Fenced { by }),
+        }
+    }
+
+    async fn rewind(&self, seen: &LeaseView, position: &Position) -> Result<bool, StoreError> {
+        let (seen, position) = (seen.clone(), position.clone());
+        self.write("rewinding a lease in", move |transaction| leases::rewind(transaction, &seen, &position))
+            .await
+    }
+
+    async fn parked(
+        &self,
+        feed: &FeedName,
+        partition: Option<Partition>,
+    ) -> Result<Vec<ParkedObject>, StoreError> {
+        let feed = feed.clone();
+        self.read("listing what is parked in", move |transaction| parked::list(transaction, &feed, partition))
+            .await
+    }
+
+    async fn parked_changes(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        limit: usize,
+    ) -> Result<Vec<Change>, StoreError> {
+        let (feed, key) = (feed.clone(), key.clone());
+        self.read("reading parked changes in", move |transaction| {
+            parked::changes(transaction, &feed, &key, limit)
+        })
+        .await
+    }
+
+    async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
+        let feed = feed.clone();
+        self.write("forgetting a feed in", move |transaction| {
+            leases::forget(transaction, &feed)?;
+            parked::forget(transaction, &feed)
+        })
+        .await
+    }
+}

@@ -1,0 +1,70 @@
+//! From the columns of the store's tables to the library's types.
+
+use jiff::Timestamp;
+use rusqlite::types::Type;
+use rusqlite::{Error, Result, Row};
+use seriatim::change::Position;
+use seriatim::name::{BadName, Epoch, FeedName, HostName, SessionId, StoreId};
+
+/// A column whose content makes no sense: somebody else has written to the table.
+fn bad<E: std::error::Error + Send + Sync + 'static>(column: usize, cause: E) -> Error {
+    Error::FromSqlConversionFailure(column, Type::Text, Box::new(cause))
+}
+
+fn name<T>(row: &Row<'_>, column: usize, make: fn(&str) -> std::result::Result<T, BadName>) -> Result<T> {
+    make(row.get_ref(column)?.as_str()?).map_err(|cause| bad(column, cause))
+}
+
+pub(super) fn store_id(row: &Row<'_>, column: usize) -> Result<StoreId> {
+    name(row, column, StoreId::new)
+}
+
+pub(super) fn session_id(row: &Row<'_>, column: usize) -> Result<SessionId> {
+    name(row, column, SessionId::new)
+}
+
+pub(super) fn host_name(row: &Row<'_>, column: usize) -> Result<HostName> {
+    name(row, column, HostName::new)
+}
+
+pub(super) fn feed_name(row: &Row<'_>, column: usize) -> Result<FeedName> {
+    name(row, column, FeedName::new)
+}
+
+/// What `read` makes of the column, `None` where it is null.
+pub(super) fn optional<T>(
+    row: &Row<'_>,
+    column: usize,
+    read: fn(&Row<'_>, usize) -> Result<T>,
+) -> Result<Option<T>> {
+    match row.get_ref(column)? {
+        rusqlite::types::ValueRef::Null => Ok(None),
+        _ => read(row, column).map(Some),
+    }
+}
+
+pub(super) fn position(row: &Row<'_>, column: usize) -> Result<Position> {
+    Ok(Position::text(row.get_ref(column)?.as_str()?))
+}
+
+pub(super) fn epoch(row: &Row<'_>, column: usize) -> Result<Epoch> {
+    number(row, column).map(Epoch)
+}
+
+/// Counters use all 64 bits; SQLite's integers are signed.
+pub(super) fn number(row: &Row<'_>, column: usize) -> Result<u64> {
+    row.get(column).map(i64::cast_unsigned)
+}
+
+pub(super) fn time(row: &Row<'_>, column: usize) -> Result<Timestamp> {
+    Timestamp::from_millisecond(row.get(column)?).map_err(|cause| bad(column, cause))
+}
+
+pub(super) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|cause| bad(column, cause))
+}
+
+/// The JSON that [`json`] reads.
+pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("names, numbers and lists of them always serialize")
+}

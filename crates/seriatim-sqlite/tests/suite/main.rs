@@ -1,0 +1,14 @@
+//! All integration tests of the crate, in one binary.
+
+// Helpers of tests are tests too.
+#![allow(clippy::unwrap_used)]
+
+mod store_conformance;
+mod store_processes;
+mod store_file;
+mod transaction;
+mod sql_effect;
+mod support;
+mod capture_kit;
+mod capture_journal;
+mod capture_replace;

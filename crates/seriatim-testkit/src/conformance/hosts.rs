@@ -1,0 +1,157 @@
+//! Identity, names, sessions.
+
+use seriatim::lease::Liveness;
+use seriatim::name::SessionId;
+use seriatim::store::{CheckpointError, JoinError, Renewal};
+
+use super::stage::{at, feed, host, take, to};
+use super::{Harness, Stage};
+
+/// The identity is the store's, not the handle's.
+pub async fn two_handles_see_one_identity(harness: &impl Harness) {
+    let one = harness.open().await.identity().await.unwrap();
+    let other = harness.open().await.identity().await.unwrap();
+    assert_eq!(one, other);
+}
+
+/// The second host of a name is refused and told who holds it.
+pub async fn a_name_belongs_to_one_host(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let refused = stage.other.join(&stage.ada.host, &[], None).await.unwrap_err();
+    let JoinError::NameTaken { host, session, liveness, .. } = refused else { panic!("{refused}") };
+    assert_eq!((host, session), (stage.ada.host.clone(), stage.ada.id.clone()));
+    assert_ne!(liveness, Liveness::Dead);
+}
+
+/// Joining is atomic.
+pub async fn of_many_who_join_under_one_name_one_comes_in(harness: &impl Harness) {
+    let mut joining = tokio::task::JoinSet::new();
+    let mut handles = Vec::new();
+    for _ in 0..6 {
+        let store = harness.open().await;
+        handles.push(store.clone());
+        joining.spawn(async move { store.join(&host("ada"), &[], None).await.is_ok() });
+    }
+    let came_in = joining.join_all().await.into_iter().filter(|came_in| *came_in).count();
+    assert_eq!(came_in, 1);
+    assert_eq!(handles[0].view(&[]).await.unwrap().hosts.len(), 1);
+}
+
+/// Who has seen a session expire may take its name.
+pub async fn a_name_is_taken_over_by_naming_its_session(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let successor = stage.other.join(&stage.ada.host, &[], Some(&stage.ada.id)).await.unwrap();
+    assert_ne!(successor.id, stage.ada.id);
+    let hosts = stage.store.view(&[]).await.unwrap().hosts;
+    let sessions: Vec<_> = hosts.into_iter().map(|host| host.session).collect();
+    assert_eq!(sessions, [successor.id, stage.bob.id]);
+}
+
+/// A session that somebody else has replaced in the meantime is not the one that was seen to expire.
+pub async fn naming_another_session_takes_no_name_over(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let refused = stage.other.join(&stage.ada.host, &[], Some(&SessionId::random())).await;
+    assert!(matches!(refused, Err(JoinError::NameTaken { session, .. }) if session == stage.ada.id));
+}
+
+/// A session that lost its name has lost everything.
+pub async fn a_replaced_session_finds_its_leases_lost(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    stage.other.join(&stage.ada.host, &[], Some(&stage.ada.id)).await.unwrap();
+    assert_eq!(stage.store.renew(&stage.ada, &[lease]).await.unwrap(), [Renewal::Lost]);
+}
+
+/// Nor does its word count, even before somebody else has taken the lease.
+pub async fn a_replaced_session_cannot_checkpoint(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    stage.other.join(&stage.ada.host, &[], Some(&stage.ada.id)).await.unwrap();
+    let refused = stage.store.checkpoint(&lease, &to(20)).await;
+    assert!(matches!(refused, Err(CheckpointError::Fenced { .. })), "{refused:?}");
+    assert_eq!(stage.see(0).await.position, at(10));
+}
+
+/// A session that lost its name cannot come back by the side door.
+pub async fn a_replaced_session_acquires_nothing(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    stage.other.join(&stage.ada.host, &[], Some(&stage.ada.id)).await.unwrap();
+    assert_eq!(stage.store.acquire(&stage.ada, &stage.see(0).await).await.unwrap(), None);
+}
+
+/// Leaving sets everything free; positions stay.
+pub async fn a_host_that_left_is_gone_and_its_leases_are_free(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    stage.store.checkpoint(&lease, &to(20)).await.unwrap();
+    stage.store.leave(&stage.ada).await.unwrap();
+    let seen = stage.see(0).await;
+    assert_eq!((seen.owner, seen.epoch), (None, lease.epoch));
+    assert_eq!(seen.position, at(20));
+    let hosts = stage.other.view(&[]).await.unwrap().hosts;
+    assert_eq!(hosts.iter().map(|host| &host.name).collect::<Vec<_>>(), [&stage.bob.host]);
+    stage.other.join(&stage.ada.host, &[], None).await.unwrap();
+}
+
+/// The answer to the first time may have been lost.
+pub async fn leaving_twice_is_harmless(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    stage.store.leave(&stage.ada).await.unwrap();
+    stage.store.leave(&stage.ada).await.unwrap();
+    assert_eq!(stage.store.view(&[]).await.unwrap().hosts.len(), 1);
+}
+
+/// A zombie that shuts down takes nothing with it.
+pub async fn leaving_after_being_replaced_leaves_the_successor_alone(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let feeds = std::slice::from_ref(&stage.feed);
+    let successor = stage.other.join(&stage.ada.host, feeds, Some(&stage.ada.id)).await.unwrap();
+    let lease = take(&*stage.other, &successor, &stage.see(0).await).await;
+    stage.store.leave(&stage.ada).await.unwrap();
+    let renewed = stage.other.renew(&successor, &[lease]).await.unwrap();
+    assert_eq!(renewed, [Renewal::Kept { hand_over_to: None }]);
+}
+
+/// The beat is what others judge a host by.
+pub async fn beats_move_with_every_renewal(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let mut beats = Vec::new();
+    for _ in 0..3 {
+        assert_eq!(stage.store.renew(&stage.ada, &[]).await.unwrap(), []);
+        let hosts = stage.other.view(&[]).await.unwrap().hosts;
+        beats.extend(hosts.iter().find(|host| host.session == stage.ada.id).map(|host| host.beat));
+    }
+    beats.dedup();
+    assert_eq!(beats.len(), 3);
+}
+
+/// Everybody sees everybody.
+pub async fn hosts_are_listed_by_name_with_their_feeds(harness: &impl Harness) {
+    let store = harness.open().await;
+    let feeds = [feed("z"), feed("a")];
+    store.join(&host("zoe"), &[], None).await.unwrap();
+    store.join(&host("ada"), &feeds, None).await.unwrap();
+    let hosts = harness.open().await.view(&[]).await.unwrap().hosts;
+    let seen: Vec<_> = hosts.iter().map(|host| (host.name.as_str(), host.feeds.as_slice())).collect();
+    assert_eq!(seen, [("ada", feeds.as_slice()), ("zoe", &[])]);
+}
+
+/// A host whose process is gone is dead where the store can tell, its name and leases to be had at once; elsewhere
+/// the store does not pretend to know.
+pub async fn a_dead_host_is_known_where_the_store_can_tell(harness: &impl Harness) {
+    let Stage { store, ada, other, bob, feed } = Stage::set(harness).await;
+    let feeds = std::slice::from_ref(&feed);
+    let seen = store.view(feeds).await.unwrap().leases.remove(0);
+    let lease = take(&*store, &ada, &seen).await;
+    drop(store);
+    let view = other.view(feeds).await.unwrap();
+    let liveness = view.hosts[0].liveness;
+    if !harness.knows_the_dead() {
+        assert_ne!(liveness, Liveness::Dead);
+        return;
+    }
+    assert_eq!((liveness, view.hosts[1].liveness), (Liveness::Dead, Liveness::Alive));
+    let taken = take(&*other, &bob, &view.leases[0]).await;
+    assert_eq!(taken.epoch, lease.epoch.next());
+    other.join(&ada.host, feeds, None).await.unwrap();
+}

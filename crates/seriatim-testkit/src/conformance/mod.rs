@@ -1,0 +1,94 @@
+//! The promises of [`Store`], each as one test that any store can be put to.
+//!
+//! ```ignore
+//! seriatim_testkit::conformance!(SqliteFile::new());
+//! ```
+//!
+//! The expression makes a [`Harness`] on a store that is empty; it is evaluated anew for each test. A capability that
+//! a store lacks is declared by its harness, and the suite then checks that the store does not pretend to have it.
+
+// A promise that is not kept panics: these functions are tests.
+#![allow(clippy::unwrap_used)]
+
+pub mod epochs;
+pub mod feeds;
+pub mod fencing;
+pub mod hand_over;
+pub mod hosts;
+pub mod parked;
+pub mod rewind;
+
+mod stage;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use seriatim::Store;
+
+pub use stage::Stage;
+
+/// Opens handles on one and the same store.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// Another handle on the same state, such as another process would have.
+    async fn open(&self) -> Arc<dyn Store>;
+
+    /// Whether the store knows that a host is dead once the handle through which it joined is dropped.
+    fn knows_the_dead(&self) -> bool;
+}
+
+/// Makes one test for each promise of the store contract. The tests' crate needs `tokio` with its macros.
+#[macro_export]
+macro_rules! conformance {
+    ($harness:expr) => {
+        $crate::promises! { $harness;
+            hosts: two_handles_see_one_identity, a_name_belongs_to_one_host, of_many_who_join_under_one_name_one_comes_in,
+                a_name_is_taken_over_by_naming_its_session, naming_another_session_takes_no_name_over,
+                a_replaced_session_finds_its_leases_lost, a_replaced_session_cannot_checkpoint,
+                a_replaced_session_acquires_nothing,
+                a_host_that_left_is_gone_and_its_leases_are_free, leaving_twice_is_harmless,
+                leaving_after_being_replaced_leaves_the_successor_alone, beats_move_with_every_renewal,
+                hosts_are_listed_by_name_with_their_feeds, a_dead_host_is_known_where_the_store_can_tell;
+            feeds: a_new_feed_starts_where_it_is_told, ensuring_again_keeps_positions,
+                another_number_of_partitions_is_refused, many_who_ensure_at_once_make_one_feed,
+                feeds_are_listed_by_name, a_view_has_the_leases_asked_for_in_order,
+                a_forgotten_feed_leaves_nothing, forgetting_one_feed_leaves_the_others,
+                a_forgotten_feed_may_come_back_with_other_partitions;
+            epochs: acquiring_raises_the_epoch, of_many_who_acquire_at_once_one_wins, a_lease_seen_too_early_is_not_acquired,
+                repeating_an_acquire_returns_the_same_lease, acquiring_ones_own_lease_again_raises_the_epoch,
+                releasing_keeps_position_and_epoch, releasing_twice_is_harmless, a_lease_that_is_not_there_is_not_acquired,
+                versions_move_with_every_renewal;
+            fencing: a_zombie_cannot_checkpoint, a_zombie_cannot_renew, a_zombie_cannot_release, an_owners_own_old_epoch_cannot_write,
+                a_lease_given_up_cannot_checkpoint, a_fenced_checkpoint_parks_nothing, a_checkpoint_is_seen_by_everybody,
+                repeating_a_checkpoint_is_harmless, renewing_and_checkpointing_at_once_never_fight,
+                a_forgotten_feed_cannot_be_checkpointed;
+            hand_over: a_request_reaches_the_owner_with_its_renewal, the_first_who_asks_is_heard,
+                asking_for_a_lease_that_changed_hands_is_refused, a_lease_is_kept_for_who_asked,
+                acquiring_answers_the_request;
+            parked: parked_changes_come_back_whole_and_in_order, parking_twice_keeps_one, an_object_keeps_its_time_and_shows_its_last_failure,
+                parked_objects_are_listed_oldest_first_by_partition, no_more_changes_come_than_asked_for,
+                a_change_that_waits_for_nothing_is_not_lost, keys_of_another_type_are_other_objects,
+                parked_changes_survive_their_owner;
+            rewind: rewinding_fences_the_owner, rewinding_what_changed_meanwhile_is_refused, repeating_a_rewind_is_harmless,
+                rewinding_a_free_lease_raises_its_epoch;
+        }
+    };
+}
+
+/// The list behind [`conformance!`], turned into tests.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! promises {
+    ($harness:expr; $($theme:ident: $($promise:ident),+;)+) => {
+        $(mod $theme {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $promise() {
+                    $crate::conformance::$theme::$promise(&$harness).await;
+                }
+            )+
+        })+
+    };
+}

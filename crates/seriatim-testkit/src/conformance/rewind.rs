@@ -1,0 +1,53 @@
+//! Rewinding a partition under whoever owns it.
+
+use seriatim::name::Epoch;
+use seriatim::store::CheckpointError;
+
+use super::stage::{at, to};
+use super::{Harness, Stage};
+
+/// Otherwise the owner's next checkpoint would undo it.
+pub async fn rewinding_fences_the_owner(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    assert!(stage.other.rewind(&stage.see(0).await, &at(3)).await.unwrap());
+    let refused = stage.store.checkpoint(&lease, &to(20)).await;
+    assert!(
+        matches!(refused, Err(CheckpointError::Fenced { by }) if by == lease.epoch.next()),
+        "{refused:?}"
+    );
+    let seen = stage.see(0).await;
+    assert_eq!((seen.owner, seen.epoch, seen.position), (None, lease.epoch.next(), at(3)));
+    assert_eq!(stage.bob_takes(0).await.position, at(3));
+}
+
+/// Somebody else has it now, or has rewound it.
+pub async fn rewinding_what_changed_meanwhile_is_refused(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let early = stage.see(0).await;
+    stage.ada_takes(0).await;
+    assert!(!stage.other.rewind(&early, &at(3)).await.unwrap());
+    assert_eq!(stage.see(0).await.position, at(10));
+}
+
+/// The answer to the first time may have been lost; nobody who took the lease since then is disturbed.
+pub async fn repeating_a_rewind_is_harmless(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let seen = stage.see(0).await;
+    assert!(stage.store.rewind(&seen, &at(3)).await.unwrap());
+    stage.store.rewind(&seen, &at(3)).await.unwrap();
+    assert_eq!(stage.see(0).await.epoch, seen.epoch.next());
+    let lease = stage.ada_takes(0).await;
+    stage.store.checkpoint(&lease, &to(5)).await.unwrap();
+    assert!(!stage.store.rewind(&seen, &at(3)).await.unwrap());
+    assert_eq!(stage.see(0).await.position, at(5));
+}
+
+/// Somebody may be about to acquire it as it was.
+pub async fn rewinding_a_free_lease_raises_its_epoch(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let early = stage.see(0).await;
+    assert!(stage.store.rewind(&early, &at(3)).await.unwrap());
+    assert_eq!(stage.see(0).await.epoch, Epoch(1));
+    assert_eq!(stage.other.acquire(&stage.bob, &early).await.unwrap(), None);
+}

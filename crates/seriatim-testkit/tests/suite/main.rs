@@ -1,0 +1,7 @@
+//! All integration tests of the crate, in one binary.
+
+// Helpers of tests are tests too.
+#![allow(clippy::unwrap_used)]
+
+mod faulty;
+mod memory_conformance;
