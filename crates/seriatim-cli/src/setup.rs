@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use seriatim::Store;
 use seriatim::name::HostName;
-use seriatim::source::Consumer;
+use seriatim::source::{Consumer, Feed};
 use seriatim_sqlite::{Capture, Source, SqliteError, SqliteStore};
 
 use crate::config::{CaptureKind, Config, FeedConfig, HandlerKind};
@@ -87,6 +87,21 @@ pub fn unusable(path: &Path, error: &SqliteError) -> Error {
 /// Who the feed's consumer is in the source's books.
 pub async fn consumer(feed: &FeedConfig, store: &dyn Store) -> Result<Consumer> {
     Ok(Consumer { feed: feed.name.clone(), store: store.identity().await? })
+}
+
+/// Installs what the feed's capture needs in its source, and sets the feed up in the store.
+pub async fn watch(feed: &FeedConfig, store: &SqliteStore) -> Result<()> {
+    let capture = capture(feed);
+    let consumer = consumer(feed, store).await?;
+    let has_checkpoints = store.feeds().await?.contains(&feed.name);
+    if has_checkpoints && !capture.knows(&consumer).await? {
+        let what = "the store has checkpoints of it, but the source does not know it: the source was replaced or restored";
+        let help = format!("`seriatim rewind {} --to beginning` starts it afresh on this source", feed.name);
+        return Err(Error::failed(what).help(help));
+    }
+    let start = capture.install(&consumer, &feed.start).await?;
+    store.ensure(&feed.name, feed.partitions, &start).await?;
+    Ok(())
 }
 
 /// Whether two paths lead to one SQLite database.

@@ -94,6 +94,9 @@ fn explain(path: &Path, cause: &rusqlite::Error) -> (String, Remedy) {
         }
         Some(ErrorCode::CannotOpen) => person(cannot_open(path), "check the path and its permissions"),
         Some(ErrorCode::DiskFull) => ("the disk is full".to_owned(), Remedy::TryAgain),
+        Some(ErrorCode::SystemIoFailure) if path.is_dir() => {
+            person("it is a folder, not a file", "check the path and its permissions")
+        }
         Some(ErrorCode::SystemIoFailure) => (cause.to_string(), Remedy::TryAgain),
         _ => person(&cause.to_string(), "see SQLite's message"),
     }

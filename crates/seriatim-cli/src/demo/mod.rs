@@ -18,8 +18,10 @@ use seriatim::name::FeedName;
 use seriatim_sqlite::SqliteStore;
 use tokio::time::Instant;
 
+use crate::config::{Config, Environment};
 use crate::error::{Error, Result};
 use crate::output::{self, TITLE, styled};
+use crate::setup;
 use hosts::DemoHost;
 use picture::{Picture, Scene};
 use proof::Proof;
@@ -46,6 +48,14 @@ pub async fn show(length: Duration) -> Result<()> {
         tracing::error!("the demo's files are kept in {}: shop.db, and the hosts' logs", kept.display());
     }
     outcome
+}
+
+async fn watch(config: &Path) -> Result<()> {
+    let config = Config::load(config, &Environment::default())?;
+    for feed in config.chosen(&[])? {
+        setup::watch(feed, &setup::open_store(&config).await?).await?;
+    }
+    Ok(())
 }
 
 struct Demo {
@@ -85,6 +95,8 @@ impl Demo {
         let store = store.map_err(|error| Error::from(seriatim::store::StoreError::from(error)))?;
         let notes = shop::connect(&self.shop)
             .map_err(|cause| Error::failed("the demo cannot read").caused_by(cause))?;
+        // Watched before the writers start, so that each of their changes is seen as itself.
+        watch(&self.folder.join("seriatim.toml")).await?;
         for number in 1..=3 {
             self.hosts.push(DemoHost::start(&format!("host-{number}"), &self.folder)?);
         }

@@ -8,3 +8,4 @@ mod config;
 mod sources;
 mod feeds;
 mod hosts;
+mod running;

@@ -9,17 +9,19 @@ use seriatim::name::FeedName;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
 
 use super::Capture;
+use super::ahead::Wanted;
 use super::fault::{Fault, run};
 use super::install::{self, write};
 use super::log::seed;
 use super::names::Kind;
 use super::position::Place;
-use super::reader::{Outcome, check_live, locked};
+use super::reader::{Outcome, SharedReader, check_live, locked};
 use super::registry::{self, COMPONENT, Registration};
 use super::settings::Settings;
 use super::watched::{Watched, checked_key};
 use super::table::Table;
 use super::{consumers, lag, prune};
+use crate::database::Database;
 use crate::migrate::migrate;
 
 /// How often the schema may change under a read before it gives up for now.
@@ -55,16 +57,17 @@ impl Feed for Capture {
     }
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
-        for _ in 0..SCHEMA_CHANGES {
-            let (reader, settings, cursors) = (self.reader.clone(), self.settings.clone(), cursors.to_vec());
-            let read = move |connection: &mut Connection| locked(&reader).read(connection, &settings, &cursors, limit);
-            match run(self.reading().await?, "reading changes of", read).await? {
-                Outcome::Slices(slices) => return Ok(slices),
-                Outcome::Outdated => self.bring_up_to_date().await?,
-            }
+        let wanted = Wanted::new(cursors, limit);
+        let slices = match self.ahead.finish(&wanted).await {
+            Some(slices) => slices,
+            None => self.read_now(cursors, limit).await?,
+        };
+        if let Some(next) = wanted.after(&slices).filter(|_| self.settings.kind == Kind::Journal) {
+            let reading = self.reading().await?.clone();
+            let task = tokio::spawn(read_once(reading, self.reader.clone(), self.settings.clone(), next.clone()));
+            self.ahead.begin(next, task);
         }
-        let doing = format!("reading feed {}", self.settings.names.feed);
-        Err(SourceError::unavailable(doing, "the table's schema keeps changing"))
+        Ok(slices)
     }
 
     async fn wait(&self, timeout: Duration) {
@@ -235,6 +238,19 @@ impl Capture {
         }
     }
 
+    async fn read_now(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
+        let reading = self.reading().await?;
+        for _ in 0..SCHEMA_CHANGES {
+            let wanted = Wanted { cursors: cursors.to_vec(), limit };
+            match read_once(reading.clone(), self.reader.clone(), self.settings.clone(), wanted).await? {
+                Outcome::Slices(slices) => return Ok(slices),
+                Outcome::Outdated => self.bring_up_to_date().await?,
+            }
+        }
+        let doing = format!("reading feed {}", self.settings.names.feed);
+        Err(SourceError::unavailable(doing, "the table's schema keeps changing"))
+    }
+
     async fn bring_up_to_date(&self) -> Result<(), SourceError> {
         let (settings, capture) = (self.settings.clone(), locked(&self.reader).capture);
         let update = move |connection: &mut Connection| {
@@ -276,6 +292,18 @@ impl Capture {
         };
         run(self.reading().await?, doing, look).await
     }
+}
+
+async fn read_once(
+    reading: Database,
+    reader: SharedReader,
+    settings: Settings,
+    wanted: Wanted,
+) -> Result<Outcome, SourceError> {
+    let read = move |connection: &mut Connection| {
+        locked(&reader).read(connection, &settings, &wanted.cursors, wanted.limit)
+    };
+    run(&reading, "reading changes of", read).await
 }
 
 /// A consumer that was here before: is everything still as it left it?

@@ -26,6 +26,7 @@ mod install;
 mod consumers;
 mod slices;
 mod reader;
+mod ahead;
 mod prune;
 mod lag;
 mod feed;
@@ -39,6 +40,7 @@ use seriatim::source::{Consumer, SourceError, Start};
 use tokio::sync::OnceCell;
 
 use crate::database::{Access, Database};
+use ahead::Ahead;
 use fault::run;
 use names::Kind;
 use reader::SharedReader;
@@ -84,6 +86,7 @@ pub struct Capture {
     reading: OnceCell<Database>,
     writing: OnceCell<Database>,
     reader: SharedReader,
+    ahead: Ahead,
 }
 
 /// Whether a capture is in its file.
@@ -105,6 +108,7 @@ impl Capture {
             reading: OnceCell::new(),
             writing: OnceCell::new(),
             reader: SharedReader::default(),
+            ahead: Ahead::default(),
         }
     }
 

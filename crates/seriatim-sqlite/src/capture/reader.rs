@@ -39,6 +39,7 @@ struct Sight {
 }
 
 /// What came of a read.
+#[derive(Debug)]
 pub(super) enum Outcome {
     /// The slices that were asked for.
     Slices(Vec<Slice>),

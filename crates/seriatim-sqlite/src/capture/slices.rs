@@ -8,7 +8,7 @@ use seriatim::value::{Columns, Key, Row};
 use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 
-use super::value::value;
+use super::value::{push_value, value, value_like};
 
 /// A row of a running statement. Its columns are known to exist: the statement was made with them.
 pub(super) struct Stepped<'a>(pub &'a rusqlite::Row<'a>);
@@ -23,13 +23,24 @@ impl Stepped<'_> {
     }
 
     /// A value as SQLite has it.
+    #[inline(always)]
     pub(super) fn raw(&self, column: usize) -> ValueRef<'_> {
         self.0.get_ref(column).unwrap_or(ValueRef::Null)
     }
 
     /// The image of a row whose first column is there.
     pub(super) fn image(&self, columns: &Columns, first: usize) -> Row {
-        Row::new(columns.clone(), (first..first + columns.len()).map(|column| value(self.raw(column))))
+        let mut values = Vec::with_capacity(columns.len());
+        for column in first..first + columns.len() {
+            push_value(&mut values, self.raw(column));
+        }
+        Row::new(columns.clone(), values)
+    }
+
+    /// The image of a row that is much like another: what is equal is shared, not copied.
+    pub(super) fn image_like(&self, columns: &Columns, first: usize, other: &Row) -> Row {
+        let values = other.values().iter().enumerate();
+        Row::new(columns.clone(), values.map(|(slot, known)| value_like(self.raw(first + slot), known)))
     }
 
     /// The key of a row whose first column is there.
@@ -56,7 +67,7 @@ pub(super) struct Happened {
     pub at: Timestamp,
 }
 
-/// A slice has room for its share of so many rows from the start, whatever the limit is.
+/// A slice that has any changes has room for its share of so many rows at once.
 const EXPECTED_ROWS: usize = 4096;
 
 /// The slices of the partitions that a pass serves.
@@ -78,10 +89,9 @@ impl Slices {
                 *place = Some(index);
             }
         }
-        let expected = EXPECTED_ROWS.min(limit.rows) / partitions.max(1) as usize;
         let slice = |partition: &Partition| Slice {
             partition: *partition,
-            changes: Vec::with_capacity(expected),
+            changes: Vec::new(),
             upto: Position::number(0),
             caught_up: false,
         };
@@ -111,6 +121,9 @@ impl Slices {
             prev: None,
         };
         self.bytes += change.weight();
+        if slice.changes.capacity() == 0 {
+            slice.changes.reserve(self.limit.rows.min(EXPECTED_ROWS) / self.partitions as usize + 1);
+        }
         slice.changes.push(change);
     }
 

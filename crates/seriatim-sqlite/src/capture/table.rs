@@ -68,13 +68,14 @@ impl Column {
 impl Table {
     /// Looks at the table and refuses what cannot be watched.
     pub(super) fn inspect(connection: &Connection, names: &Names) -> Result<Self, Fault> {
+        refuse_by_name(names)?;
         let found = connection.query_row(KIND, [&names.table], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, bool>(2)?))
         });
         let Some((name, kind, without_rowid)) = found.optional()? else {
             return Err(no_such_table(connection, names)?.into());
         };
-        refuse_by_kind(&name, &kind, names)?;
+        refuse_by_kind(&kind, names)?;
         let (columns, primary) = columns(connection, &name)?;
         if primary.is_empty() {
             let remedy = "make the table anew with a PRIMARY KEY: a change must say which row it is about";
@@ -166,11 +167,15 @@ fn no_such_table(connection: &Connection, names: &Names) -> rusqlite::Result<Sou
     Ok(names.no_table(most_similar(&names.table, &tables)))
 }
 
-fn refuse_by_kind(name: &str, kind: &str, names: &Names) -> Result<(), SourceError> {
-    let lower = name.to_ascii_lowercase();
+fn refuse_by_name(names: &Names) -> Result<(), SourceError> {
+    let lower = names.table.to_ascii_lowercase();
     if lower.starts_with("seriatim_") || lower.starts_with("sqlite_") {
         return Err(names.not_watchable("is not one of your tables", "set `table` to a table of your own"));
     }
+    Ok(())
+}
+
+fn refuse_by_kind(kind: &str, names: &Names) -> Result<(), SourceError> {
     match kind {
         "table" => Ok(()),
         "view" => Err(names.not_watchable("is a view", "watch the tables that it shows")),

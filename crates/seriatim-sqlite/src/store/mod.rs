@@ -12,11 +12,13 @@ mod checkpoint;
 mod hosts;
 mod leases;
 mod liveness;
+mod news;
 mod parked;
 mod rows;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
@@ -36,11 +38,15 @@ use crate::migrate::{Component, migrate, version};
 use hosts::Joined;
 use leases::Ensured;
 use liveness::HostLocks;
+use news::News;
 
 const COMPONENT: Component =
     Component { name: "store", migrations: &[include_str!("../../migrations/store/0001_store.sql")] };
 const IDENTITY_INSERT: &str = include_str!("../../queries/store_identity_insert.sql");
 const IDENTITY: &str = include_str!("../../queries/store_identity.sql");
+
+/// How often a waiting host looks whether somebody asked for a lease or gave one up.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// The store in one SQLite file, shared by any number of processes on one machine.
 ///
@@ -63,6 +69,7 @@ const IDENTITY: &str = include_str!("../../queries/store_identity.sql");
 pub struct SqliteStore {
     database: Database,
     locks: Arc<HostLocks>,
+    news: Arc<News>,
 }
 
 impl SqliteStore {
@@ -86,7 +93,7 @@ impl SqliteStore {
 
     fn on(database: Database) -> Self {
         let locks = Arc::new(HostLocks::beside(database.path()));
-        SqliteStore { database, locks }
+        SqliteStore { database, locks, news: Arc::default() }
     }
 
     /// The file.
@@ -204,13 +211,30 @@ impl Store for SqliteStore {
         }
     }
 
+    async fn wait(&self, timeout: Duration) {
+        let look = async {
+            loop {
+                tokio::time::sleep(LOOK_EVERY.min(timeout)).await;
+                let news = Arc::clone(&self.news);
+                let any = self.database.call("looking for news in", move |connection| news.any(connection)).await;
+                // What is wrong with the store, the caller's next operation will tell better.
+                if any.unwrap_or(true) {
+                    return;
+                }
+            }
+        };
+        // Either way another look at the leases is due.
+        drop(tokio::time::timeout(timeout, look).await);
+    }
+
     async fn feeds(&self) -> Result<Vec<FeedName>, StoreError> {
         self.read("listing the feeds of", |transaction| leases::feeds(transaction)).await
     }
 
     async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
-        let feeds = feeds.to_vec();
+        let (feeds, news) = (feeds.to_vec(), Arc::clone(&self.news));
         let rows = self.read("reading the leases of", move |transaction| {
+            news.note(transaction)?;
             Ok((leases::list(transaction, &feeds)?, hosts::list(transaction)?))
         });
         let (leases, hosts) = rows.await?;

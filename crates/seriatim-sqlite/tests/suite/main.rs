@@ -12,3 +12,8 @@ mod support;
 mod capture_kit;
 mod capture_journal;
 mod capture_replace;
+mod capture_backfill;
+mod capture_schema;
+mod capture_reading;
+mod capture_log;
+mod capture_refusals;

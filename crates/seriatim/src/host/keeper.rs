@@ -366,11 +366,13 @@ async fn tick(store: Arc<dyn Store>, every: Duration, ticks: mpsc::Sender<()>) {
     }
 }
 
+/// Prunes until nothing is left to prune, resting four times as long as it works: writers and handlers come first.
 async fn prune(feed: &FeedRuntime, positions: &[Position]) {
     loop {
+        let began = clock::now();
         match feed.feed.consumed(&feed.consumer, positions).await {
             Ok(0) => return,
-            Ok(_) => tokio::task::yield_now().await,
+            Ok(_) => tokio::time::sleep(4 * began.elapsed()).await,
             Err(error) => {
                 return tracing::warn!(feed = %feed.consumer.feed, %error, "cannot prune; trying again");
             }

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
-use seriatim::value::{Key, Row};
+use seriatim::value::Key;
 
 use crate::capture::sql::list;
 use crate::capture::slices::{Happened, Slices, Stepped};
@@ -55,11 +55,13 @@ fn take(watched: &Watched, row: &Stepped<'_>, id: i64, slices: &mut Slices) {
     let key: Key = row.key(&watched.key_columns, &watched.key, if op == 3 { old } else { new });
     let Some(slice) = slices.wanted(&key) else { return };
     let columns = watched.columns_at(id);
-    let image = |first: usize| -> Option<Row> { Some(row.image(columns, first)) };
     let (op, before, after) = match op {
-        1 => (Op::Insert, None, image(new)),
-        2 => (Op::Update, image(old), image(new)),
-        _ => (Op::Delete, image(old), None),
+        1 => (Op::Insert, None, Some(row.image(columns, new))),
+        2 => {
+            let after = row.image(columns, new);
+            (Op::Update, Some(row.image_like(columns, old, &after)), Some(after))
+        }
+        _ => (Op::Delete, Some(row.image(columns, old)), None),
     };
     let happened = Happened { place: Position::number(id as u64), id: id as u64, op, at: row.time(2) };
     slices.add(slice, happened, key, before, after);

@@ -1,0 +1,145 @@
+//! Tables change under the watch: by name, by column, or altogether.
+
+use seriatim::change::Change;
+use seriatim::source::{Feed, Start};
+use seriatim_sqlite::Installed;
+
+use crate::capture_kit::{File, Follower, Replica, consumer, sorted, told};
+
+const ORDERS: &str = "create table orders (id integer primary key, amount)";
+
+fn after(change: &Change) -> String {
+    change.after.as_ref().unwrap().to_json().to_string()
+}
+
+#[tokio::test]
+async fn a_running_feed_follows_a_renamed_table() {
+    let file = File::with(ORDERS);
+    let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
+    file.sql("insert into orders values (1, 1); alter table orders rename to orders_v2; replace into orders_v2 values (1, 2)");
+    assert_eq!(told(&follower.drain().await), [r#"insert {"id":1}"#, r#"delete {"id":1}"#, r#"insert {"id":1}"#]);
+}
+
+#[tokio::test]
+async fn a_feed_that_starts_after_a_rename_is_told_the_new_name() {
+    let file = File::with(ORDERS);
+    Follower::open(file.source().journal("orders"), Start::Now).await;
+    file.sql("alter table orders rename to orders_v2");
+    let refused = Follower::try_open(file.source().journal("orders"), Start::Now).await.err().unwrap().to_string();
+    assert!(refused.contains("is now called orders_v2; set table = \"orders_v2\""), "{refused}");
+    let renamed = file.source().journal("orders_v2").named(consumer("orders", "store").feed);
+    Follower::open(renamed, Start::Now).await;
+}
+
+#[tokio::test]
+async fn a_renamed_column_is_called_by_its_present_name() {
+    let file = File::with(ORDERS);
+    let mut follower = Follower::open(file.source().journal("orders"), Start::Beginning).await;
+    file.sql("insert into orders values (1, 1); alter table orders rename column amount to total; alter table orders rename column id to number; insert into orders values (2, 2)");
+    let changes = follower.drain().await;
+    assert_eq!(changes.iter().map(after).collect::<Vec<_>>(), [r#"{"number":1,"total":1}"#, r#"{"number":2,"total":2}"#]);
+    assert_eq!(told(&changes)[0], r#"insert {"number":1}"#);
+}
+
+#[tokio::test]
+async fn an_added_column_is_in_the_changes_after_it_was_noticed() {
+    let file = File::with(ORDERS);
+    let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
+    file.sql("insert into orders values (1, 1); alter table orders add column note default 'none'; insert into orders values (2, 2, 'early')");
+    let changes = follower.drain().await;
+    assert_eq!(changes.iter().map(after).collect::<Vec<_>>(), [r#"{"id":1,"amount":1}"#, r#"{"id":2,"amount":2}"#]);
+    file.sql("update orders set note = 'seen' where id = 1; replace into orders values (2, 0, 'new')");
+    let changes = follower.drain().await;
+    assert_eq!(told(&changes), [r#"update {"id":1}"#, r#"delete {"id":2}"#, r#"insert {"id":2}"#]);
+    assert_eq!(changes[0].before.as_ref().unwrap().to_json().to_string(), r#"{"id":1,"amount":1,"note":"none"}"#);
+    assert_eq!(after(&changes[0]), r#"{"id":1,"amount":1,"note":"seen"}"#);
+    assert_eq!(changes[1].before.as_ref().unwrap().to_json().to_string(), r#"{"id":2,"amount":2,"note":"early"}"#);
+}
+
+#[tokio::test]
+async fn a_column_added_during_a_backfill_does_no_harm() {
+    let file = File::with(&format!("{ORDERS}; insert into orders values (1, 1), (2, 2), (3, 3)"));
+    let mut follower = Follower::open(file.source().journal("orders"), Start::Beginning).await;
+    follower.read(seriatim::source::Limit { rows: 1, bytes: 1 << 20 }).await;
+    file.sql("update orders set amount = 9 where id = 2; alter table orders add column note");
+    let changes = follower.drain().await;
+    let afters: Vec<String> = changes.iter().map(after).collect();
+    assert_eq!(afters, [r#"{"id":2,"amount":2}"#, r#"{"id":3,"amount":3,"note":null}"#, r#"{"id":2,"amount":9}"#]);
+}
+
+#[tokio::test]
+async fn a_log_sees_an_added_column() {
+    let file = File::with(ORDERS);
+    let mut follower = Follower::open(file.source().log("orders"), Start::Beginning).await;
+    file.sql("insert into orders values (1, 1); alter table orders add column note");
+    follower.drain().await;
+    file.sql("update orders set note = 'n'");
+    assert_eq!(after(&follower.drain().await[0]), r#"{"id":1,"amount":1,"note":"n"}"#);
+}
+
+#[tokio::test]
+async fn a_table_made_anew_is_loud_until_it_is_watched_and_read_again() {
+    let file = File::with(ORDERS);
+    let capture = || file.source().journal("orders");
+    let mut follower = Follower::open(capture(), Start::Beginning).await;
+    file.sql("insert into orders values (1, 1)");
+    follower.drain().await;
+    file.sql("create table copy (id integer primary key, extra, amount); insert into copy values (1, 'e', 1), (2, 'e', 2); drop table orders; alter table copy rename to orders");
+
+    let gone = "the triggers on \"orders\" are gone";
+    let refused = follower.try_read(crate::capture_kit::LIMIT).await.unwrap_err().to_string();
+    assert!(refused.contains(gone) && refused.contains("seriatim watch orders"), "{refused}");
+    assert!(Follower::try_open(capture(), Start::Now).await.err().unwrap().to_string().contains(gone));
+
+    let watch = capture();
+    watch.install(&follower.consumer, &Start::Beginning).await.unwrap();
+    let behind = follower.try_read(crate::capture_kit::LIMIT).await.unwrap_err().to_string();
+    assert!(behind.contains("no longer retained") && behind.contains("seriatim rewind orders --to beginning"), "{behind}");
+
+    let start = watch.rewind(&follower.consumer, &Start::Beginning).await.unwrap();
+    follower.cursors.iter_mut().for_each(|cursor| cursor.after = start.clone());
+    file.sql("update orders set extra = 'f' where id = 2");
+    let mut replica = Replica::default();
+    follower.drain().await.iter().for_each(|change| replica.apply(change));
+    assert_eq!(replica.sorted(), sorted(&file, "orders"));
+}
+
+#[tokio::test]
+async fn a_trigger_made_later_is_soon_behind_ours() {
+    let file = File::with(ORDERS);
+    let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
+    file.sql("create trigger touch after insert on orders begin update orders set amount = 0 where id = new.id; end");
+    follower.drain().await;
+    file.sql("insert into orders values (1, 1)");
+    assert_eq!(told(&follower.drain().await), [r#"insert {"id":1}"#, r#"update {"id":1}"#]);
+}
+
+#[tokio::test]
+async fn check_and_print_write_nothing() {
+    let file = File::with(ORDERS);
+    let capture = file.source().journal("orders");
+    assert_eq!(capture.check().await.unwrap(), Installed::NotYet);
+    assert!(capture.install_sql().await.unwrap().contains("create trigger seriatim_capture_1_after_insert"));
+    assert!(capture.tail_start().await.unwrap_err().to_string().contains("run `seriatim watch orders` first"));
+    assert_eq!(file.number("select count(*) from sqlite_master where name like 'seriatim%'"), 0);
+    Follower::open(file.source().journal("orders"), Start::Now).await;
+    assert_eq!(capture.check().await.unwrap(), Installed::Installed);
+    assert!(capture.install_sql().await.unwrap().contains("watched already"));
+}
+
+#[tokio::test]
+async fn closing_the_last_consumer_leaves_no_trace() {
+    let file = File::with(ORDERS);
+    let one = Follower::open(file.source().journal("orders"), Start::Now).await;
+    let two = Follower::open(file.source().journal("orders").named(consumer("two", "store").feed), Start::Now).await;
+    let log = Follower::open(file.source().log("orders").named(consumer("log", "store").feed), Start::Beginning).await;
+    assert_eq!(file.number("select count(*) from seriatim_capture"), 2, "both feeds share one journal");
+    one.capture.close(&one.consumer).await.unwrap();
+    log.capture.close(&log.consumer).await.unwrap();
+    assert_eq!(file.number("select count(*) from seriatim_capture"), 1);
+    assert!(!one.capture.knows(&one.consumer).await.unwrap());
+    two.capture.close(&two.consumer).await.unwrap();
+    assert_eq!(file.number("select count(*) from sqlite_master where name like 'seriatim%'"), 0);
+    two.capture.close(&two.consumer).await.unwrap();
+    file.sql("insert into orders values (1, 1)");
+}

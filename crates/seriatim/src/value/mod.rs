@@ -1,0 +1,118 @@
+//! Values, rows and keys: what a database keeps, without losing a digit of it.
+
+mod key;
+mod packed;
+mod row;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use key::Key;
+pub use packed::{Packed, Packer};
+pub use row::{Columns, Row};
+pub(crate) use row::serialize_for_users;
+
+/// One value of one column, exactly as the database holds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Value {
+    /// SQL's NULL.
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// A whole number of 64 bits.
+    Integer(i64),
+    /// A floating-point number; may be infinite or not a number.
+    Real(#[serde(with = "real_bits")] f64),
+    /// A decimal number of any precision, in its database's own digits.
+    Decimal(Arc<str>),
+    /// Text.
+    Text(Arc<str>),
+    /// Bytes.
+    Bytes(Arc<[u8]>),
+    /// A moment.
+    Time(Timestamp),
+    /// A JSON document, as the database wrote it.
+    Json(Arc<str>),
+}
+
+/// Keeps every bit of a float in a store, infinities and NaN included, which JSON numbers cannot.
+mod real_bits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(real: &f64, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_u64(real.to_bits())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        u64::deserialize(from).map(f64::from_bits)
+    }
+}
+
+impl Value {
+    /// This value as users see it in JSON: numbers with all their digits, times in RFC 3339, bytes in base64.
+    pub fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match self {
+            Value::Null => Json::Null,
+            Value::Bool(truth) => Json::Bool(*truth),
+            Value::Integer(number) => Json::from(*number),
+            Value::Real(real) => match serde_json::Number::from_f64(*real) {
+                Some(number) => Json::Number(number),
+                None => Json::String(non_finite(*real).to_owned()),
+            },
+            Value::Decimal(text) | Value::Text(text) => Json::String(text.as_ref().to_owned()),
+            Value::Bytes(bytes) => Json::String(base64::engine::general_purpose::STANDARD.encode(bytes)),
+            Value::Time(time) => Json::String(time.to_string()),
+            Value::Json(text) => {
+                serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_string()))
+            }
+        }
+    }
+}
+
+fn non_finite(real: f64) -> &'static str {
+    if real.is_nan() {
+        "NaN"
+    } else if real > 0.0 {
+        "Infinity"
+    } else {
+        "-Infinity"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_keep_their_digits_in_json() {
+        let row = Row::new(
+            Columns::new(["big", "real", "never", "bytes", "nothing"]),
+            [
+                Value::Integer(i64::MAX),
+                Value::Real(0.1),
+                Value::Real(f64::INFINITY),
+                Value::Bytes(Arc::from(*b"\x00\xff")),
+                Value::Null,
+            ],
+        );
+        assert_eq!(
+            row.to_json().to_string(),
+            r#"{"big":9223372036854775807,"real":0.1,"never":"Infinity","bytes":"AP8=","nothing":null}"#
+        );
+    }
+
+    #[test]
+    fn a_stored_row_comes_back_bit_for_bit() {
+        let row = Row::new(
+            Columns::new(["a", "b", "c"]),
+            [Value::Real(f64::NEG_INFINITY), Value::Bytes(Arc::from(*b"\xff")), Value::Text("\0".into())],
+        );
+        let stored = serde_json::to_string(&row).unwrap();
+        assert_eq!(serde_json::from_str::<Row>(&stored).unwrap(), row);
+    }
+}

@@ -1,0 +1,213 @@
+//! Values packed into bytes: a change's rows are one piece of memory, unpacked only where somebody looks.
+//!
+//! A value is a tag and its payload; texts and bytes have their length before them. Keys are hashed over this very form,
+//! so it must never change.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Columns, Row, Value};
+
+const NULL: u8 = 0;
+const BOOL: u8 = 1;
+const INTEGER: u8 = 2;
+pub(super) const REAL: u8 = 3;
+const DECIMAL: u8 = 4;
+const TEXT: u8 = 5;
+const BYTES: u8 = 6;
+const TIME: u8 = 7;
+const JSON: u8 = 8;
+
+/// Packs the values of one change's rows, one row after another. Made once, used for many changes.
+#[derive(Debug, Default)]
+pub struct Packer {
+    bytes: Vec<u8>,
+}
+
+impl Packer {
+    /// Adds a NULL.
+    #[inline]
+    pub fn null(&mut self) {
+        self.bytes.push(NULL);
+    }
+
+    /// Adds a whole number.
+    #[inline]
+    pub fn integer(&mut self, number: i64) {
+        let mut packed = [INTEGER; 9];
+        packed[1..].copy_from_slice(&number.to_le_bytes());
+        self.bytes.extend_from_slice(&packed);
+    }
+
+    /// Adds a floating-point number.
+    #[inline]
+    pub fn real(&mut self, real: f64) {
+        let mut packed = [REAL; 9];
+        packed[1..].copy_from_slice(&real.to_bits().to_le_bytes());
+        self.bytes.extend_from_slice(&packed);
+    }
+
+    /// Adds a text.
+    #[inline]
+    pub fn text(&mut self, text: &str) {
+        self.sized(TEXT, text.as_bytes());
+    }
+
+    /// Adds bytes.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.sized(BYTES, bytes);
+    }
+
+    /// Adds any value.
+    pub fn value(&mut self, value: &Value) {
+        match value {
+            Value::Null => self.null(),
+            Value::Bool(truth) => self.bytes.extend([BOOL, u8::from(*truth)]),
+            Value::Integer(number) => self.integer(*number),
+            Value::Real(real) => self.real(*real),
+            Value::Decimal(digits) => self.sized(DECIMAL, digits.as_bytes()),
+            Value::Text(text) => self.text(text),
+            Value::Bytes(bytes) => self.bytes(bytes),
+            Value::Time(time) => {
+                self.bytes.push(TIME);
+                self.bytes.extend_from_slice(&time.as_nanosecond().to_le_bytes());
+            }
+            Value::Json(text) => self.sized(JSON, text.as_bytes()),
+        }
+    }
+
+    #[inline]
+    fn sized(&mut self, tag: u8, bytes: &[u8]) {
+        let mut head = [tag; 9];
+        head[1..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        self.bytes.extend_from_slice(&head);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// How many bytes are packed so far: where the next row begins.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing is packed.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What is packed from this place on.
+    pub fn since(&self, start: usize) -> &[u8] {
+        &self.bytes[start..]
+    }
+
+    /// Drops what was packed and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// All rows of the change in one piece of memory; the packer is empty again.
+    pub fn finish(&mut self) -> Packed {
+        let packed = Packed(Arc::from(self.bytes.as_slice()));
+        self.bytes.clear();
+        packed
+    }
+}
+
+/// The rows of one change, in one piece of memory.
+#[derive(Clone, Debug)]
+pub struct Packed(pub(super) Arc<[u8]>);
+
+impl Packed {
+    /// The row that was packed from `start` to `end`.
+    ///
+    /// # Panics
+    /// If the place is outside what was packed: that is a fault of the source that packs.
+    pub fn row(&self, columns: Columns, start: usize, end: usize) -> Row {
+        assert!(start <= end && end <= self.0.len(), "a row lies inside its pack");
+        Row::packed(columns, self.clone(), start, end)
+    }
+}
+
+/// Unpacks as many values as there are bytes for.
+pub(super) struct Unpacking<'a>(pub &'a [u8]);
+
+impl Unpacking<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (head, rest) = self.0.split_first_chunk().expect("a Packer writes whole values");
+        self.0 = rest;
+        *head
+    }
+
+    fn sized(&mut self) -> &[u8] {
+        let length = u64::from_le_bytes(self.take()) as usize;
+        let (bytes, rest) = self.0.split_at(length);
+        self.0 = rest;
+        bytes
+    }
+
+    fn text(&mut self) -> Arc<str> {
+        Arc::from(std::str::from_utf8(self.sized()).expect("a Packer takes texts as str"))
+    }
+}
+
+impl Iterator for Unpacking<'_> {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let [tag] = self.take();
+        Some(match tag {
+            BOOL => Value::Bool(self.take::<1>() != [0]),
+            INTEGER => Value::Integer(i64::from_le_bytes(self.take())),
+            REAL => Value::Real(f64::from_bits(u64::from_le_bytes(self.take()))),
+            DECIMAL => Value::Decimal(self.text()),
+            TEXT => Value::Text(self.text()),
+            BYTES => Value::Bytes(Arc::from(self.sized())),
+            TIME => Value::Time(time(i128::from_le_bytes(self.take()))),
+            JSON => Value::Json(self.text()),
+            _ => Value::Null,
+        })
+    }
+}
+
+fn time(nanoseconds: i128) -> Timestamp {
+    Timestamp::from_nanosecond(nanoseconds).expect("a Packer takes times as Timestamp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::Bool),
+            any::<i64>().prop_map(Value::Integer),
+            any::<f64>().prop_map(Value::Real),
+            ".*".prop_map(|text| Value::Decimal(Arc::from(text))),
+            ".*".prop_map(|text| Value::Text(Arc::from(text))),
+            ".*".prop_map(|text| Value::Json(Arc::from(text))),
+            prop::collection::vec(any::<u8>(), 0..20).prop_map(|bytes| Value::Bytes(Arc::from(bytes))),
+            (0i64..4_000_000_000).prop_map(|s| Value::Time(Timestamp::from_second(s).unwrap())),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_packed_comes_out_again(values in prop::collection::vec(any_value(), 0..8)) {
+            let mut packer = Packer::default();
+            values.iter().for_each(|value| packer.value(value));
+            let end = packer.len();
+            let packed = packer.finish();
+            let columns = Columns::new((0..values.len()).map(|n| n.to_string()));
+            let row = packed.row(columns.clone(), 0, end);
+            prop_assert_eq!(row.values(), values.as_slice());
+            prop_assert_eq!(row, Row::new(columns, values));
+            prop_assert!(packer.is_empty());
+        }
+    }
+}

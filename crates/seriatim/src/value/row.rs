@@ -1,0 +1,155 @@
+//! One state of one row.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::packed::{Packed, Packer, Unpacking};
+use super::Value;
+
+/// The names of a row's columns, shared by all rows of one shape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Columns(Arc<Vec<Arc<str>>>);
+
+impl Columns {
+    /// These names, in this order.
+    pub fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
+        Columns(Arc::new(names.into_iter().map(|name| Arc::from(name.as_ref())).collect()))
+    }
+
+    /// The names in order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.iter().map(AsRef::as_ref)
+    }
+
+    /// Where the column of this name stands.
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|column| column.as_ref() == name)
+    }
+
+    /// How many columns there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no column at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The same names in memory of their own: threads that count references to it do not get into each other's way.
+    pub fn apart(&self) -> Self {
+        Columns(Arc::new(self.0.to_vec()))
+    }
+}
+
+/// One state of one row. Cheap to clone; its values are unpacked when somebody looks at them.
+#[derive(Clone)]
+pub struct Row {
+    columns: Columns,
+    packed: Packed,
+    start: u32,
+    end: u32,
+    values: OnceLock<Arc<[Value]>>,
+}
+
+impl Row {
+    /// A row of these values; there is one for each column, in the same order.
+    ///
+    /// # Panics
+    /// If the numbers of columns and values differ: that is a fault of the source that builds the row.
+    pub fn new(columns: Columns, values: impl IntoIterator<Item = Value>) -> Self {
+        let values: Arc<[Value]> = values.into_iter().collect();
+        assert_eq!(columns.len(), values.len(), "one value for each column");
+        let mut packer = Packer::default();
+        values.iter().for_each(|value| packer.value(value));
+        let end = packer.len();
+        Row { values: OnceLock::from(values), ..Row::packed(columns, packer.finish(), 0, end) }
+    }
+
+    pub(super) fn packed(columns: Columns, packed: Packed, start: usize, end: usize) -> Self {
+        let place = |place: usize| u32::try_from(place).expect("databases refuse rows of 4 GiB");
+        Row { columns, packed, start: place(start), end: place(end), values: OnceLock::new() }
+    }
+
+    pub(super) fn as_packed(&self) -> &[u8] {
+        &self.packed.0[self.start as usize..self.end as usize]
+    }
+
+    /// The value of the column of this name, `None` when the row has no such column.
+    pub fn get(&self, column: &str) -> Option<&Value> {
+        self.columns.index_of(column).and_then(|index| self.values().get(index))
+    }
+
+    /// The columns' names.
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// The values, in the order of the columns.
+    pub fn values(&self) -> &[Value] {
+        self.values.get_or_init(|| Unpacking(self.as_packed()).collect())
+    }
+
+    /// Columns and values together, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.columns.names().zip(self.values())
+    }
+
+    /// The row as users see it: a JSON object in the order of the columns.
+    pub fn to_json(&self) -> serde_json::Value {
+        let object = self.iter().map(|(name, value)| (name.to_owned(), value.to_json()));
+        serde_json::Value::Object(object.collect())
+    }
+
+    /// Roughly how many bytes this row occupies, for limits on memory.
+    pub fn weight(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.columns == other.columns && self.as_packed() == other.as_packed()
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.to_json())
+    }
+}
+
+/// A row as stores keep it.
+#[derive(Serialize, Deserialize)]
+struct Stored<V> {
+    columns: Columns,
+    values: V,
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        Stored { columns: self.columns.clone(), values: self.values() }.serialize(out)
+    }
+}
+
+impl<'de> Deserialize<'de> for Row {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let stored: Stored<Vec<Value>> = Stored::deserialize(from)?;
+        if stored.columns.len() != stored.values.len() {
+            return Err(serde::de::Error::custom("a row has one value for each column"));
+        }
+        Ok(Row::new(stored.columns, stored.values))
+    }
+}
+
+/// Serializes a row the way users see it (see [`Row::to_json`]).
+pub(crate) fn serialize_for_users<S: Serializer>(row: &Row, out: S) -> Result<S::Ok, S::Error> {
+    let mut map = out.serialize_map(Some(row.columns.len()))?;
+    for (name, value) in row.iter() {
+        map.serialize_entry(name, &value.to_json())?;
+    }
+    map.end()
+}
