@@ -72,7 +72,7 @@ pub(crate) async fn journal_drain(backlog: Backlog, progress: &(dyn Fn(&str) + S
 /// How much more memory ten times the backlog takes.
 pub(crate) fn growth(small: &Row, large: &Row) -> Row {
     let peak = |row: &Row| row.peak_mib.unwrap_or(f64::NAN);
-    Row::new("growth-backlog-sqlite", peak(large), "MiB", peak(small), 1.25)
+    Row::new("growth-backlog-sqlite", peak(large).round(), "MiB", peak(small).round(), 1.5)
 }
 
 /// Makes a table, has a feed registered on it, and then changes the table so many times.

@@ -47,7 +47,10 @@ pub(crate) fn script(connection: &Connection, component: &Component) -> rusqlite
     for (index, migration) in component.migrations.iter().enumerate().skip(done) {
         let number = index + 1;
         script += migration;
-        script += &format!("insert into seriatim_version (component, version) values ('{}', {number});\n", component.name);
+        script += &format!(
+            "insert into seriatim_version (component, version) values ('{}', {number});\n",
+            component.name
+        );
     }
     Ok(script)
 }

@@ -44,6 +44,11 @@ macro_rules! name {
                 checked($what, name).map($type)
             }
 
+            /// The same name in memory of its own: threads that count references to it do not get into each other's way.
+            pub fn apart(&self) -> Self {
+                $type(Arc::from(&*self.0))
+            }
+
             /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0

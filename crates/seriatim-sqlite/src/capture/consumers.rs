@@ -42,7 +42,11 @@ pub(super) fn register(
 }
 
 /// Forgets a consumer. Says how many the capture has left.
-pub(super) fn forget(transaction: &Transaction<'_>, capture: i64, consumer: &Consumer) -> rusqlite::Result<i64> {
+pub(super) fn forget(
+    transaction: &Transaction<'_>,
+    capture: i64,
+    consumer: &Consumer,
+) -> rusqlite::Result<i64> {
     transaction.execute(DELETE, (consumer.feed.as_str(), consumer.store.as_str()))?;
     transaction.query_row(COUNT, [capture], |row| row.get(0))
 }
@@ -72,7 +76,8 @@ impl Beginning {
     ) -> Result<Self, Fault> {
         let head = registry::head(connection, watched.objects)?;
         let live = |consumed| Beginning { head, consumed, snapshot: false, existing: 0 };
-        let floor = registry::entry(connection, watched.objects.capture, names)?.map_or(head, |entry| entry.floor);
+        let floor =
+            registry::entry(connection, watched.objects.capture, names)?.map_or(head, |entry| entry.floor);
         match start {
             Start::Now => Ok(live(head)),
             Start::Time(time) => {

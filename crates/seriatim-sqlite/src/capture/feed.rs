@@ -18,8 +18,8 @@ use super::position::Place;
 use super::reader::{Outcome, SharedReader, check_live, locked};
 use super::registry::{self, COMPONENT, Registration};
 use super::settings::Settings;
-use super::watched::{Watched, checked_key};
 use super::table::Table;
+use super::watched::{Watched, checked_key};
 use super::{consumers, lag, prune};
 use crate::database::Database;
 use crate::migrate::migrate;
@@ -48,7 +48,8 @@ impl Feed for Capture {
 
     async fn knows(&self, consumer: &Consumer) -> Result<bool, SourceError> {
         let consumer = consumer.clone();
-        let look = move |connection: &mut Connection| Ok(registry::registration(connection, &consumer)?.is_some());
+        let look =
+            move |connection: &mut Connection| Ok(registry::registration(connection, &consumer)?.is_some());
         run(self.reading().await?, "looking at", look).await
     }
 
@@ -64,7 +65,8 @@ impl Feed for Capture {
         };
         if let Some(next) = wanted.after(&slices).filter(|_| self.settings.kind == Kind::Journal) {
             let reading = self.reading().await?.clone();
-            let task = tokio::spawn(read_once(reading, self.reader.clone(), self.settings.clone(), next.clone()));
+            let task =
+                tokio::spawn(read_once(reading, self.reader.clone(), self.settings.clone(), next.clone()));
             self.ahead.begin(next, task);
         }
         Ok(slices)
@@ -84,8 +86,10 @@ impl Feed for Capture {
     }
 
     async fn consumed(&self, consumer: &Consumer, positions: &[Position]) -> Result<u64, SourceError> {
-        let (consumer, positions, names) = (consumer.clone(), positions.to_vec(), self.settings.names.clone());
-        let note = move |connection: &mut Connection| prune::consumed(connection, &consumer, &positions, &names);
+        let (consumer, positions, names) =
+            (consumer.clone(), positions.to_vec(), self.settings.names.clone());
+        let note =
+            move |connection: &mut Connection| prune::consumed(connection, &consumer, &positions, &names);
         run(self.writing().await?, "pruning changes of", note).await
     }
 
@@ -115,7 +119,8 @@ impl Feed for Capture {
             let registration = registry::registration(&transaction, &consumer)?;
             let not_registered = || settings.names.not_registered(consumer.store.as_str());
             let capture = registration.ok_or_else(not_registered)?.capture;
-            let watched = Watched::by_id(&transaction, capture, &settings.names)?.ok_or_else(not_registered)?;
+            let watched =
+                Watched::by_id(&transaction, capture, &settings.names)?.ok_or_else(not_registered)?;
             let position = consumers::register(&transaction, &watched, &consumer, &start, &settings.names)?;
             transaction.commit()?;
             Ok((capture, position))
@@ -135,10 +140,12 @@ impl Feed for Capture {
                     check_live(connection, settings, watched, number, head)?;
                     check_deletes(connection, settings, watched, number, head)
                 }
-                Some(Place::Backfill(row)) => match registry::registration_by_id(connection, row.registration)? {
-                    Some(_) => Ok(()),
-                    None => Err(settings.names.snapshot_gone(&position).into()),
-                },
+                Some(Place::Backfill(row)) => {
+                    match registry::registration_by_id(connection, row.registration)? {
+                        Some(_) => Ok(()),
+                        None => Err(settings.names.snapshot_gone(&position).into()),
+                    }
+                }
             }
         })
         .await
@@ -167,7 +174,8 @@ impl Feed for Capture {
                     let entry = registry::entry(connection, watched.objects.capture, names)?;
                     let range = entry.map(|entry| entry.floor as u64..entry.seeds as u64);
                     let inside = range.filter(|range| range.contains(&number));
-                    Ok(inside.map(|range| Backfill { done: number - range.start, total: range.end - range.start }))
+                    Ok(inside
+                        .map(|range| Backfill { done: number - range.start, total: range.end - range.start }))
                 }
             }
         })
@@ -314,7 +322,8 @@ fn reopened(
     missing: Missing,
 ) -> Result<(i64, Position), Fault> {
     let names = &settings.names;
-    let entry = registry::entry(transaction, registration.capture, names)?.ok_or_else(|| names.triggers_gone())?;
+    let entry =
+        registry::entry(transaction, registration.capture, names)?.ok_or_else(|| names.triggers_gone())?;
     let Some(triggers) = registry::triggers(transaction, entry.objects)? else {
         if missing == Missing::Refuse {
             return Err(names.triggers_gone().into());
@@ -341,7 +350,9 @@ fn check_deletes(
     number: u64,
     head: i64,
 ) -> Result<(), Fault> {
-    let Some(entry) = registry::entry(connection, watched.objects.capture, &settings.names)? else { return Ok(()) };
+    let Some(entry) = registry::entry(connection, watched.objects.capture, &settings.names)? else {
+        return Ok(());
+    };
     let number = number as i64;
     if settings.kind == Kind::Log && settings.deletes && number > entry.floor && number < entry.pruned {
         return Err(settings.names.fell_behind(&Position::number(number as u64), entry.pruned, head).into());

@@ -40,7 +40,11 @@ pub(super) fn install(transaction: &Transaction<'_>, settings: &Settings) -> Res
 /// Puts the triggers of a capture back on a table that was made anew.
 ///
 /// What changed meanwhile is not recorded, so no position from before counts any more: it would be a silent gap.
-pub(super) fn reinstall(transaction: &Transaction<'_>, objects: Objects, settings: &Settings) -> Result<Watched, Fault> {
+pub(super) fn reinstall(
+    transaction: &Transaction<'_>,
+    objects: Objects,
+    settings: &Settings,
+) -> Result<Watched, Fault> {
     let base = registry::head(transaction, objects)? + 1;
     let remove = objects.drop_triggers() + &objects.drop_tables();
     transaction.execute_batch(&remove)?;
@@ -51,7 +55,11 @@ pub(super) fn reinstall(transaction: &Transaction<'_>, objects: Objects, setting
 }
 
 /// Teaches the triggers the columns that were added, and makes them the newest.
-pub(super) fn bring_up_to_date(transaction: &Transaction<'_>, watched: &Watched, settings: &Settings) -> Result<(), Fault> {
+pub(super) fn bring_up_to_date(
+    transaction: &Transaction<'_>,
+    watched: &Watched,
+    settings: &Settings,
+) -> Result<(), Fault> {
     let (objects, table) = (watched.objects, &watched.table);
     let (known, all) = (watched.columns.len(), table.columns.len());
     let head = registry::head(transaction, objects)?;
@@ -64,9 +72,18 @@ pub(super) fn bring_up_to_date(transaction: &Transaction<'_>, watched: &Watched,
     sql += &triggers(&objects, table, &watched.key);
     transaction.execute_batch(&sql)?;
     if all > known {
-        transaction.execute(include_str!("../../queries/capture_add_shape.sql"), (objects.capture, head, all as i64))?;
+        transaction.execute(
+            include_str!("../../queries/capture_add_shape.sql"),
+            (objects.capture, head, all as i64),
+        )?;
         let columns = watched.unknown_columns().join(", ");
-        tracing::warn!(feed = %settings.names.feed, table = %table.name, %columns, after = head, "the table has new columns: changes after this id have them");
+        tracing::warn!(
+            feed = %settings.names.feed,
+            table = %table.name,
+            %columns,
+            after = head,
+            "the table has new columns: changes after this id have them"
+        );
     }
     prove(transaction, table)
 }
@@ -128,14 +145,16 @@ impl Plan {
     }
 
     fn sql(&self) -> String {
-        [self.enter(), self.tables(), self.draw_numbers(), triggers(&self.objects, &self.table, &self.key)].concat()
+        [self.enter(), self.tables(), self.draw_numbers(), triggers(&self.objects, &self.table, &self.key)]
+            .concat()
     }
 
     fn enter(&self) -> String {
         let key = serde_json::json!(self.key).to_string();
         let shapes = serde_json::json!([(0, self.table.columns.len())]).to_string();
         format!(
-            "insert into seriatim_capture (id, kind, table_name, key_slots, shapes, floor, pruned) values ({}, {}, {}, {}, {}, {base}, {base});\n",
+            "insert into seriatim_capture (id, kind, table_name, key_slots, shapes, floor, pruned)\n\
+             values ({}, {}, {}, {}, {}, {base}, {base});\n",
             self.objects.capture,
             literal(self.objects.kind.as_str()),
             literal(&self.table.name),

@@ -1,9 +1,9 @@
 //! How far behind the partitions are, and who holds them back.
 
 use rusqlite::Connection;
-use seriatim::order::partition_of;
+use seriatim::order::partition_of_hash;
 use seriatim::source::{Blocker, Consumer, Cursor, Lag};
-use seriatim::value::{Key, Row};
+use seriatim::value::{Key, Packer};
 
 use super::consumers::now;
 use super::fault::Fault;
@@ -13,7 +13,7 @@ use super::registry;
 use super::settings::Settings;
 use super::slices::Stepped;
 use super::sql::list;
-use super::value::value;
+use super::value::pack;
 use super::watched::Watched;
 
 const STALE: &str = include_str!("../../queries/consumer_stale.sql");
@@ -68,7 +68,11 @@ pub(super) fn blockers(
         }
         let hours = (now - seen_at) / STALE_AFTER_MS;
         blockers.push(Blocker {
-            what: format!("feed {feed} of store {store} was last seen {hours} h ago and keeps {} changes from being pruned", head - consumed),
+            what: format!(
+                "feed {feed} of store {store} was last seen {hours} h ago \
+                 and keeps {} changes from being pruned",
+                head - consumed
+            ),
             remedy: format!("run it, or end it with `seriatim unwatch {feed}`"),
         });
     }
@@ -80,12 +84,16 @@ fn select(watched: &Watched) -> String {
     let changes = watched.objects.changes();
     match watched.objects.kind {
         Kind::Journal => {
-            let key = list(watched.key.iter().map(|slot| format!("case op when 3 then old_{slot} else new_{slot} end")));
+            let key = list(
+                watched.key.iter().map(|slot| format!("case op when 3 then old_{slot} else new_{slot} end")),
+            );
             format!("select id, at, id, at, {key} from {changes} where id > ?1 order by id limit ?2")
         }
         Kind::Log => {
             let key = list((0..watched.key.len()).map(|index| format!("k{index}")));
-            format!("select seq, at, first, first_at, {key} from {changes} where seq > ?1 order by seq limit ?2")
+            format!(
+                "select seq, at, first, first_at, {key} from {changes} where seq > ?1 order by seq limit ?2"
+            )
         }
     }
 }
@@ -105,6 +113,7 @@ struct Tally {
     counts: Vec<Count>,
     /// The cursors of each partition.
     cursors_of: Vec<Vec<usize>>,
+    packer: Packer,
 }
 
 impl Tally {
@@ -122,7 +131,7 @@ impl Tally {
                 cursors.push(index);
             }
         }
-        Ok(Tally { partitions: settings.partitions, counts, cursors_of })
+        Ok(Tally { partitions: settings.partitions, counts, cursors_of, packer: Packer::default() })
     }
 
     /// The place after which changes concern one of the cursors.
@@ -131,9 +140,9 @@ impl Tally {
     }
 
     fn count(&mut self, watched: &Watched, row: &Stepped<'_>) {
-        let values = (0..watched.key.len()).map(|index| value(row.raw(4 + index)));
-        let key = Key::new(Row::new(watched.key_columns.clone(), values));
-        let partition = partition_of(&key, self.partitions);
+        self.packer.clear();
+        (0..watched.key.len()).for_each(|index| pack(&mut self.packer, row.raw(4 + index)));
+        let partition = partition_of_hash(Key::hash_of(self.packer.since(0)), self.partitions);
         for index in &self.cursors_of[partition.0 as usize] {
             let count = &mut self.counts[*index];
             let Some(after) = count.after.filter(|after| *after < row.number(0)) else { continue };

@@ -185,7 +185,8 @@ impl Capture {
 
     /// The connection that reads. It may write, since after a crash the first reader has to recover the file.
     async fn reading(&self) -> Result<&Database, SourceError> {
-        let prepare = |connection: &rusqlite::Connection| connection.pragma_update(None, "temp_store", "file");
+        let prepare =
+            |connection: &rusqlite::Connection| connection.pragma_update(None, "temp_store", "file");
         let open = || Database::open_with(&self.settings.path, Access::Write, prepare);
         Ok(self.reading.get_or_try_init(open).await?)
     }

@@ -32,23 +32,42 @@ pub(super) enum Event {
     Insert,
     Update,
     Delete,
+    /// Log: an update that makes another object of the row.
+    UpdateOfKey,
+    /// Log: an insert, while rows are put aside that it may have replaced.
+    ReplacingInsert,
+    /// Log: an update, while rows are put aside that it may have replaced.
+    ReplacingUpdate,
 }
 
 impl Event {
-    /// All of them.
-    pub(super) const ALL: [Event; 5] =
-        [Event::BeforeInsert, Event::BeforeUpdate, Event::Insert, Event::Update, Event::Delete];
+    fn name(self) -> &'static str {
+        match self {
+            Event::BeforeInsert => "before_insert",
+            Event::BeforeUpdate => "before_update",
+            Event::Insert => "after_insert",
+            Event::Update => "after_update",
+            Event::Delete => "after_delete",
+            Event::UpdateOfKey => "after_update_of_key",
+            Event::ReplacingInsert => "after_insert_replacing",
+            Event::ReplacingUpdate => "after_update_replacing",
+        }
+    }
 
     fn when(self) -> &'static str {
         match self {
             Event::BeforeInsert => "before insert",
             Event::BeforeUpdate => "before update",
-            Event::Insert => "after insert",
-            Event::Update => "after update",
+            Event::Insert | Event::ReplacingInsert => "after insert",
+            Event::Update | Event::UpdateOfKey | Event::ReplacingUpdate => "after update",
             Event::Delete => "after delete",
         }
     }
 }
+
+const COMMON: [Event; 5] =
+    [Event::BeforeInsert, Event::BeforeUpdate, Event::Insert, Event::Update, Event::Delete];
+const OF_A_LOG: [Event; 3] = [Event::UpdateOfKey, Event::ReplacingInsert, Event::ReplacingUpdate];
 
 /// The tables and triggers of one capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,9 +87,15 @@ impl Objects {
         format!("seriatim_replaced_{}", self.capture)
     }
 
+    /// The events that the capture has triggers for.
+    pub(super) fn events(&self) -> impl Iterator<Item = Event> {
+        let more = if self.kind == Kind::Log { OF_A_LOG.as_slice() } else { &[] };
+        COMMON.into_iter().chain(more.iter().copied())
+    }
+
     /// The name of a trigger.
     pub(super) fn trigger_name(&self, event: Event) -> String {
-        format!("seriatim_capture_{}_{}", self.capture, event.when().replace(' ', "_"))
+        format!("seriatim_capture_{}_{}", self.capture, event.name())
     }
 
     /// The SQL that makes a trigger.
@@ -82,7 +107,7 @@ impl Objects {
 
     /// The SQL that takes the triggers out.
     pub(super) fn drop_triggers(&self) -> String {
-        Event::ALL.map(|event| format!("drop trigger if exists {};\n", self.trigger_name(event))).concat()
+        self.events().map(|event| format!("drop trigger if exists {};\n", self.trigger_name(event))).collect()
     }
 
     /// The SQL that takes the tables out, with all that is in them.

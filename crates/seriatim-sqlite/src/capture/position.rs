@@ -4,10 +4,10 @@
 //! `b:<registration>:<ordinal>:<primary key as JSON>`: the row of that ordinal in the table as it was when that consumer
 //! registered. All of a backfill comes before all that is live.
 
+use serde_json::Value as Json;
 use seriatim::change::Position;
 use seriatim::name::Partition;
 use seriatim::source::Cursor;
-use serde_json::Value as Json;
 
 use super::value::Exact;
 
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_backfill_stops_where_another_partition_is_in_the_same_backfill() {
-        let cursors = [cursor(0, "b:1:5:[5]"), cursor(1, "99"), cursor(2, "b:1:9:[9]"), cursor(3, "b:2:6:[6]")];
+        let cursors =
+            [cursor(0, "b:1:5:[5]"), cursor(1, "99"), cursor(2, "b:1:9:[9]"), cursor(3, "b:2:6:[6]")];
         assert_eq!(Group::first_of(&cursors).unwrap().unwrap().most, Some(4));
     }
 }

@@ -76,7 +76,8 @@ fn note(connection: &Connection, registration: &Registration, consumed: Option<i
 }
 
 fn prune_step(connection: &mut Connection, objects: Objects) -> rusqlite::Result<u64> {
-    let consumed: Option<i64> = connection.prepare_cached(SLOWEST)?.query_row([objects.capture], |row| row.get(0))?;
+    let consumed: Option<i64> =
+        connection.prepare_cached(SLOWEST)?.query_row([objects.capture], |row| row.get(0))?;
     let Some(consumed) = consumed else { return Ok(0) };
     let sql = PruneSql::of(objects);
     let upper = connection.prepare_cached(&sql.find)?.query_row((consumed, STEP), |row| row.get(0))?;
@@ -108,7 +109,9 @@ impl PruneSql {
         };
         let unneeded = format!("from {} where {place} <= ?1{which}", objects.changes());
         PruneSql {
-            find: format!("select max(place) from (select {place} as place {unneeded} order by {place} limit ?2)"),
+            find: format!(
+                "select max(place) from (select {place} as place {unneeded} order by {place} limit ?2)"
+            ),
             delete: format!("delete {unneeded}"),
             note,
         }

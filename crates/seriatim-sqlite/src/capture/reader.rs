@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::Connection;
 use seriatim::change::Position;
 use seriatim::source::{Consumer, Cursor, Limit, Slice};
 
@@ -93,22 +93,24 @@ impl Reader {
         if watched.outdated {
             return Ok(Outcome::Outdated);
         }
-        let sight = Sight::of(&transaction, &watched)?;
+        let pass = Pass {
+            connection: &transaction,
+            settings,
+            watched: &watched,
+            head: head_of(&transaction, &watched)?,
+        };
+        let sight = Sight::of(&transaction, pass.head)?;
         let slices = Slices::new(&settings.names.feed, settings.partitions, &group.members, limit);
-        let ahead = group.most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+        let ahead = group.most.unwrap_or(u64::MAX);
+        let rows = limit.rows.max(1);
         let found = match &group.at {
-            Place::Live(after) => {
-                check_live(&transaction, settings, &watched, *after, sight.head)?;
-                let upto = sight.head.min((*after as i64).saturating_add_unsigned(ahead as u64));
-                let span = Span { after: *after as i64, upto, rows: limit.rows.max(1), head: sight.head };
-                match settings.kind {
-                    Kind::Journal => live::read(&transaction, &watched, &span, slices)?,
-                    Kind::Log => log::read(&transaction, &watched, &span, deletes(settings), slices)?,
-                }
-            }
+            Place::Live(after) => pass.live(*after, ahead, rows, slices)?,
             Place::Backfill(after) => {
-                let rows = limit.rows.max(1).min(ahead);
-                self.read_snapshot(&transaction, settings, &watched, after, rows, sight.head, slices)?
+                let rows = rows.min(usize::try_from(ahead).unwrap_or(usize::MAX));
+                // Forgotten until it is done: an error on the way rolls the temporary table back.
+                let (slices, filled) = pass.snapshot(after, rows, self.first_changes.take(), slices)?;
+                self.first_changes = Some(filled);
+                slices
             }
         };
         transaction.commit()?;
@@ -116,33 +118,12 @@ impl Reader {
         Ok(Outcome::Slices(found))
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn read_snapshot(
-        &mut self,
-        transaction: &Transaction<'_>,
-        settings: &Settings,
-        watched: &Watched,
-        after: &BackfillPlace,
-        rows: usize,
-        head: i64,
-        slices: Slices,
-    ) -> Result<Vec<Slice>, Fault> {
-        let registration = registry::registration_by_id(transaction, after.registration)?
-            .filter(|registration| registration.capture == watched.objects.capture);
-        let Some(registration) = registration else {
-            return Err(settings.names.snapshot_gone(&Place::Backfill(after.clone()).position()).into());
-        };
-        // Forgotten until it is done: an error on the way rolls the temporary table back.
-        let known = self.first_changes.take();
-        let filled = FirstChanges::fill(known, transaction, watched, &registration, head)?;
-        let chunk = Chunk { registration: &registration, after, rows };
-        let slices = backfill::read(transaction, watched, &chunk, slices)?;
-        self.first_changes = Some(filled);
-        Ok(slices)
-    }
-
     /// Whether anything that concerns this feed was committed since the last read began.
-    pub(super) fn something_new(&mut self, connection: &Connection, settings: &Settings) -> Result<bool, Fault> {
+    pub(super) fn something_new(
+        &mut self,
+        connection: &Connection,
+        settings: &Settings,
+    ) -> Result<bool, Fault> {
         let Some(last) = self.last_read else { return Ok(true) };
         let data_version = pragma(connection, "data_version")?;
         if data_version == last.data_version {
@@ -150,7 +131,7 @@ impl Reader {
         }
         // Most commits to a file that is also the store are the store's own: those are nothing new here.
         let watched = self.watched(connection, settings)?;
-        let now = Sight::of(connection, &watched)?;
+        let now = Sight::of(connection, head_of(connection, &watched)?)?;
         if (now.head, now.schema_version) == (last.head, last.schema_version) {
             self.last_read = Some(Sight { data_version, ..last });
             return Ok(false);
@@ -160,12 +141,52 @@ impl Reader {
 }
 
 impl Sight {
-    fn of(connection: &Connection, watched: &Watched) -> rusqlite::Result<Self> {
-        Ok(Sight {
-            data_version: pragma(connection, "data_version")?,
-            schema_version: pragma(connection, "schema_version")?,
-            head: registry::head(connection, watched.objects)?,
+    fn of(connection: &Connection, head: i64) -> rusqlite::Result<Self> {
+        let (data_version, schema_version) =
+            (pragma(connection, "data_version")?, pragma(connection, "schema_version")?);
+        Ok(Sight { data_version, schema_version, head })
+    }
+}
+
+fn head_of(connection: &Connection, watched: &Watched) -> rusqlite::Result<i64> {
+    registry::head(connection, watched.objects)
+}
+
+/// One pass over the changes or over the snapshot, in one transaction.
+struct Pass<'a> {
+    connection: &'a Connection,
+    settings: &'a Settings,
+    watched: &'a Watched,
+    head: i64,
+}
+
+impl Pass<'_> {
+    fn live(&self, after: u64, ahead: u64, rows: usize, slices: Slices) -> Result<Vec<Slice>, Fault> {
+        check_live(self.connection, self.settings, self.watched, after, self.head)?;
+        let after = after as i64;
+        let upto = self.head.min(after.saturating_add_unsigned(ahead));
+        let span = Span { after, upto, rows, head: self.head };
+        Ok(match self.settings.kind {
+            Kind::Journal => live::read(self.connection, self.watched, &span, slices)?,
+            Kind::Log => log::read(self.connection, self.watched, &span, deletes(self.settings), slices)?,
         })
+    }
+
+    fn snapshot(
+        &self,
+        after: &BackfillPlace,
+        rows: usize,
+        known: Option<FirstChanges>,
+        slices: Slices,
+    ) -> Result<(Vec<Slice>, FirstChanges), Fault> {
+        let registration = registry::registration_by_id(self.connection, after.registration)?
+            .filter(|registration| registration.capture == self.watched.objects.capture);
+        let Some(registration) = registration else {
+            return Err(self.settings.names.snapshot_gone(&Place::Backfill(after.clone()).position()).into());
+        };
+        let filled = FirstChanges::fill(known, self.connection, self.watched, &registration, self.head)?;
+        let chunk = Chunk { registration: &registration, after, rows };
+        Ok((backfill::read(self.connection, self.watched, &chunk, slices)?, filled))
     }
 }
 
@@ -192,7 +213,10 @@ pub(super) fn check_live(
     if after as i64 > head {
         return Err(names.beyond_head(&position, head).into());
     }
-    if settings.kind == Kind::Log && (after as i64) < entry.seeds && entry.seeded.as_deref() != Some(seed::DONE) {
+    if settings.kind == Kind::Log
+        && (after as i64) < entry.seeds
+        && entry.seeded.as_deref() != Some(seed::DONE)
+    {
         return Err(names.not_seeded().into());
     }
     Ok(())

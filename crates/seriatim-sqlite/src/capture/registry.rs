@@ -5,7 +5,7 @@ use seriatim::change::Position;
 use seriatim::source::{Consumer, SourceError};
 
 use super::fault::Fault;
-use super::names::{Event, Kind, Objects};
+use super::names::{Kind, Objects};
 use super::sentences::Names;
 use crate::migrate::{Component, version};
 
@@ -97,7 +97,7 @@ pub(super) fn next_capture(connection: &Connection) -> rusqlite::Result<i64> {
 pub(super) fn triggers(connection: &Connection, objects: Objects) -> rusqlite::Result<Option<Triggers>> {
     let mut statement = connection.prepare_cached(CAPTURE_TRIGGERS)?;
     let mut found = None;
-    for event in Event::ALL {
+    for event in objects.events() {
         let trigger = statement.query_row([objects.trigger_name(event)], |row| {
             Ok(Triggers { table: row.get(0)?, overtaken: row.get(1)? })
         });
@@ -110,7 +110,10 @@ pub(super) fn triggers(connection: &Connection, objects: Objects) -> rusqlite::R
 }
 
 /// The consumer's registration, if it has one.
-pub(super) fn registration(connection: &Connection, consumer: &Consumer) -> rusqlite::Result<Option<Registration>> {
+pub(super) fn registration(
+    connection: &Connection,
+    consumer: &Consumer,
+) -> rusqlite::Result<Option<Registration>> {
     if !exists(connection)? {
         return Ok(None);
     }
@@ -129,7 +132,9 @@ pub(super) fn registration_by_id(connection: &Connection, id: i64) -> rusqlite::
 /// the rows themselves know.
 pub(super) fn head(connection: &Connection, objects: Objects) -> rusqlite::Result<i64> {
     let changes = objects.changes();
-    let sql = format!("select max(ifnull((select seq from sqlite_sequence where name = ?1), 0), ifnull((select max(rowid) from {changes}), 0))");
+    let sql = format!(
+        "select max(ifnull((select seq from sqlite_sequence where name = ?1), 0), ifnull((select max(rowid) from {changes}), 0))"
+    );
     connection.prepare_cached(&sql)?.query_row([changes], |row| row.get(0))
 }
 

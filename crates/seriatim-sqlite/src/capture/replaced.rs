@@ -42,7 +42,8 @@ impl Replaced<'_> {
 
     /// The body and condition of the trigger before an update. The row itself is not in its own way.
     pub(super) fn before_update(&self) -> (String, String) {
-        let itself = format!(" and not ({})", self.same_row("r", |slot| format!("old.{}", self.table.column(slot))));
+        let itself =
+            format!(" and not ({})", self.same_row("r", |slot| format!("old.{}", self.table.column(slot))));
         let moved = |columns: &[Indexed]| {
             let differs = |column: &Indexed| {
                 let name = self.table.column(column.slot);
@@ -55,7 +56,9 @@ impl Replaced<'_> {
 
     fn put_aside(&self, collisions: Vec<Collision>, besides: &str) -> (String, String) {
         let table = self.table.quoted();
-        let exists = |one: &Collision| format!("({}exists (select 1 from {table} as r where {}{besides}))", one.gate, one.matches);
+        let exists = |one: &Collision| {
+            format!("({}exists (select 1 from {table} as r where {}{besides}))", one.gate, one.matches)
+        };
         let when = collisions.iter().map(exists).collect::<Vec<_>>().join("\n  or ");
         let columns = list(self.slots.iter().map(|slot| format!("r.{}", self.table.column(*slot))));
         let matches = any(collisions.into_iter().map(|one| format!("({})", one.matches)));
@@ -90,6 +93,16 @@ impl Replaced<'_> {
         collisions
     }
 
+    /// Holds while a row is put aside that differs from one of these images (`old`, `new`) in what is kept of it.
+    pub(super) fn others_than(&self, images: &[&str]) -> String {
+        let same = images.iter().flat_map(|image| {
+            self.slots
+                .iter()
+                .map(move |slot| format!("c{slot} is {image}.{} collate binary", self.table.column(*slot)))
+        });
+        format!("exists (select 1 from {} where not ({}))", self.name, all(same))
+    }
+
     /// Takes a row out again: what happens to it is told by the trigger that calls this.
     pub(super) fn forget_old(&self) -> String {
         let same = self.same_put_aside(|slot| format!("old.{}", self.table.column(slot)));
@@ -111,7 +124,13 @@ impl Replaced<'_> {
 
     fn same_put_aside(&self, other: impl Fn(usize) -> String) -> String {
         let same = |column: &Indexed| {
-            format!("{}.c{} is {} collate {}", self.name, column.slot, other(column.slot), quoted(&column.collation))
+            format!(
+                "{}.c{} is {} collate {}",
+                self.name,
+                column.slot,
+                other(column.slot),
+                quoted(&column.collation)
+            )
         };
         all(self.table.primary.iter().map(same))
     }

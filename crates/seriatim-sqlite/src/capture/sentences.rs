@@ -17,7 +17,7 @@ fn attention(what: String, remedy: impl Into<String>) -> SourceError {
 }
 
 impl Names {
-    fn from_beginning(&self) -> String {
+    fn read_all_again(&self) -> String {
         format!("read all rows again with `seriatim rewind {} --to beginning`", self.feed)
     }
 
@@ -39,12 +39,21 @@ impl Names {
     }
 
     pub(super) fn key_not_unique(&self, key: &str) -> SourceError {
-        let what = format!("feed {}: ({key}) does not name one row of {:?}, and a log keeps one state for each key", self.feed, self.table);
-        attention(what, "use the primary key or the columns of a UNIQUE constraint that are NOT NULL, or capture = \"journal\"")
+        let what = format!(
+            "feed {}: ({key}) does not name one row of {:?}, and a log keeps one state for each key",
+            self.feed, self.table
+        );
+        attention(
+            what,
+            "use the primary key or the columns of a UNIQUE constraint that are NOT NULL, or capture = \"journal\"",
+        )
     }
 
     pub(super) fn null_in_primary_key(&self) -> SourceError {
-        let what = format!("feed {}: some rows of {:?} have NULL in their primary key, so they cannot be told apart", self.feed, self.table);
+        let what = format!(
+            "feed {}: some rows of {:?} have NULL in their primary key, so they cannot be told apart",
+            self.feed, self.table
+        );
         attention(what, "give them a key, or start the feed with start = \"now\"")
     }
 
@@ -55,16 +64,24 @@ impl Names {
 
     pub(super) fn triggers_gone(&self) -> SourceError {
         let what = format!(
-            "feed {}: the triggers on {:?} are gone (it was dropped and made anew, or somebody removed them), so changes made since are not recorded",
+            "feed {}: the triggers on {:?} are gone (it was dropped and made anew, or somebody removed them), \
+             so changes made since are not recorded",
             self.feed, self.table
         );
-        let remedy = format!("put them back with `seriatim watch {}`, then {}", self.feed, self.from_beginning());
+        let remedy =
+            format!("put them back with `seriatim watch {}`, then {}", self.feed, self.read_all_again());
         attention(what, remedy)
     }
 
     pub(super) fn registered_elsewhere(&self) -> SourceError {
-        let what = format!("feed {} already watches another table, or this one by another key or capture", self.feed);
-        attention(what, format!("end that first with `seriatim unwatch {}`, or give this feed another name", self.feed))
+        let what = format!(
+            "feed {} already watches another table, or this one by another key or capture",
+            self.feed
+        );
+        attention(
+            what,
+            format!("end that first with `seriatim unwatch {}`, or give this feed another name", self.feed),
+        )
     }
 
     pub(super) fn not_installed(&self) -> SourceError {
@@ -74,10 +91,11 @@ impl Names {
 
     pub(super) fn not_registered(&self, store: &str) -> SourceError {
         let what = format!(
-            "feed {} of store {store} is not registered in {}: the file was replaced, restored from a backup, or the feed unwatched",
+            "feed {} of store {store} is not registered in {}: \
+             the file was replaced, restored from a backup, or the feed unwatched",
             self.feed, self.file
         );
-        attention(what, format!("run `seriatim watch {}`, then {}", self.feed, self.from_beginning()))
+        attention(what, format!("run `seriatim watch {}`, then {}", self.feed, self.read_all_again()))
     }
 
     pub(super) fn fell_behind(&self, position: &Position, floor: i64, head: i64) -> SourceError {
@@ -85,20 +103,24 @@ impl Names {
             "feed {}: position {position} is no longer retained: {} has changes after {floor}, up to {head}",
             self.feed, self.file
         );
-        attention(what, self.from_beginning())
+        attention(what, self.read_all_again())
     }
 
     pub(super) fn beyond_head(&self, position: &Position, head: i64) -> SourceError {
         let what = format!(
-            "feed {}: position {position} is beyond the last change in {}, which is {head}: the file was replaced or restored from a backup",
+            "feed {}: position {position} is beyond the last change in {}, which is {head}: \
+             the file was replaced or restored from a backup",
             self.feed, self.file
         );
-        attention(what, self.from_beginning())
+        attention(what, self.read_all_again())
     }
 
     pub(super) fn snapshot_gone(&self, position: &Position) -> SourceError {
-        let what = format!("feed {}: the snapshot that position {position} belongs to is gone from {}", self.feed, self.file);
-        attention(what, self.from_beginning())
+        let what = format!(
+            "feed {}: the snapshot that position {position} belongs to is gone from {}",
+            self.feed, self.file
+        );
+        attention(what, self.read_all_again())
     }
 
     pub(super) fn not_a_position(&self, position: &Position) -> SourceError {

@@ -3,7 +3,8 @@
 /// The most similar of the candidates, when one is similar at all.
 pub(super) fn most_similar<'a>(name: &str, candidates: &'a [String]) -> Option<&'a str> {
     let name = name.to_lowercase();
-    let distances = candidates.iter().map(|candidate| (distance(&name, &candidate.to_lowercase()), candidate));
+    let distances =
+        candidates.iter().map(|candidate| (distance(&name, &candidate.to_lowercase()), candidate));
     let (distance, candidate) = distances.min_by_key(|(distance, _)| *distance)?;
     (distance <= 1 + name.chars().count() / 4).then_some(candidate.as_str())
 }

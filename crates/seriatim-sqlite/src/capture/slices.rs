@@ -1,14 +1,14 @@
 //! What a pass over the changes collects for the partitions that it serves.
 
-use seriatim::change::{Change, Op, Position};
-use seriatim::name::{FeedName, Partition};
-use seriatim::order::partition_of;
-use seriatim::source::{Limit, Slice};
-use seriatim::value::{Columns, Key, Row};
 use jiff::Timestamp;
 use rusqlite::types::ValueRef;
+use seriatim::change::{Change, Op, Position};
+use seriatim::name::{FeedName, Partition};
+use seriatim::order::partition_of_hash;
+use seriatim::source::{Limit, Slice};
+use seriatim::value::{Columns, Key, Packer};
 
-use super::value::{push_value, value, value_like};
+use super::value::pack;
 
 /// A row of a running statement. Its columns are known to exist: the statement was made with them.
 pub(super) struct Stepped<'a>(pub &'a rusqlite::Row<'a>);
@@ -26,26 +26,6 @@ impl Stepped<'_> {
     #[inline(always)]
     pub(super) fn raw(&self, column: usize) -> ValueRef<'_> {
         self.0.get_ref(column).unwrap_or(ValueRef::Null)
-    }
-
-    /// The image of a row whose first column is there.
-    pub(super) fn image(&self, columns: &Columns, first: usize) -> Row {
-        let mut values = Vec::with_capacity(columns.len());
-        for column in first..first + columns.len() {
-            push_value(&mut values, self.raw(column));
-        }
-        Row::new(columns.clone(), values)
-    }
-
-    /// The image of a row that is much like another: what is equal is shared, not copied.
-    pub(super) fn image_like(&self, columns: &Columns, first: usize, other: &Row) -> Row {
-        let values = other.values().iter().enumerate();
-        Row::new(columns.clone(), values.map(|(slot, known)| value_like(self.raw(first + slot), known)))
-    }
-
-    /// The key of a row whose first column is there.
-    pub(super) fn key(&self, columns: &Columns, slots: &[usize], first: usize) -> Key {
-        Key::new(Row::new(columns.clone(), slots.iter().map(|slot| value(self.raw(first + slot)))))
     }
 
     /// A moment that Seriatim's triggers wrote.
@@ -70,6 +50,20 @@ pub(super) struct Happened {
 /// A slice that has any changes has room for its share of so many rows at once.
 const EXPECTED_ROWS: usize = 4096;
 
+/// A key that somebody wants, packed.
+pub(super) struct WantedKey {
+    slice: usize,
+    hash: u64,
+    end: usize,
+}
+
+/// Where the images of a change are in a row of a running statement: the places of their first columns.
+pub(super) struct Images<'a> {
+    pub columns: &'a Columns,
+    pub before: Option<usize>,
+    pub after: Option<usize>,
+}
+
 /// The slices of the partitions that a pass serves.
 pub(super) struct Slices {
     feed: FeedName,
@@ -79,6 +73,11 @@ pub(super) struct Slices {
     served: Vec<Option<usize>>,
     bytes: usize,
     limit: Limit,
+    /// Packs one change after another.
+    packer: Packer,
+    /// Names of columns as others have them, and in memory of this pass: references to what all passes share would be
+    /// counted by the reading and the handling threads at the same time, and cost as much as the reading.
+    columns: Vec<(Columns, Columns)>,
 }
 
 impl Slices {
@@ -96,27 +95,48 @@ impl Slices {
             caught_up: false,
         };
         let slices = members.iter().map(slice).collect();
-        Slices { feed: feed.clone(), partitions, slices, served, bytes: 0, limit }
+        let (packer, columns) = (Packer::default(), Vec::new());
+        Slices { feed: feed.apart(), partitions, slices, served, bytes: 0, limit, packer, columns }
     }
 
-    /// The slice that a key belongs to, if its partition is served.
-    pub(super) fn wanted(&self, key: &Key) -> Option<usize> {
-        let partition = partition_of(key, self.partitions);
-        self.served.get(partition.0 as usize).copied().flatten()
+    /// The key in these columns of a row, if its partition is served.
+    pub(super) fn wanted(
+        &mut self,
+        row: &Stepped<'_>,
+        key: impl Iterator<Item = usize>,
+    ) -> Option<WantedKey> {
+        self.packer.clear();
+        key.for_each(|column| pack(&mut self.packer, row.raw(column)));
+        let hash = Key::hash_of(self.packer.since(0));
+        let partition = partition_of_hash(hash, self.partitions);
+        let slice = self.served.get(partition.0 as usize).copied().flatten()?;
+        Some(WantedKey { slice, hash, end: self.packer.len() })
     }
 
-    /// Adds a change to a slice.
-    pub(super) fn add(&mut self, slice: usize, happened: Happened, key: Key, before: Option<Row>, after: Option<Row>) {
-        let slice = &mut self.slices[slice];
+    /// Adds the change of the key that was just found wanted.
+    pub(super) fn add(
+        &mut self,
+        row: &Stepped<'_>,
+        key: &WantedKey,
+        key_columns: &Columns,
+        images: &Images<'_>,
+        happened: Happened,
+    ) {
+        let (key_columns, columns) = (self.apart(key_columns), self.apart(images.columns));
+        let before = images.before.map(|first| self.pack(row, first, columns.len()));
+        let after = images.after.map(|first| self.pack(row, first, columns.len()));
+        let packed = self.packer.finish();
+        let image = |(start, end)| packed.row(columns.clone(), start, end);
+        let slice = &mut self.slices[key.slice];
         let change = Change {
             feed: self.feed.clone(),
             partition: slice.partition,
             position: happened.place,
-            key: Some(key),
+            key: Some(Key::hashed(packed.row(key_columns, 0, key.end), key.hash)),
             op: happened.op,
             at: happened.at,
-            before,
-            after,
+            before: before.map(image),
+            after: after.map(image),
             id: happened.id,
             prev: None,
         };
@@ -125,6 +145,21 @@ impl Slices {
             slice.changes.reserve(self.limit.rows.min(EXPECTED_ROWS) / self.partitions as usize + 1);
         }
         slice.changes.push(change);
+    }
+
+    fn pack(&mut self, row: &Stepped<'_>, first: usize, columns: usize) -> (usize, usize) {
+        let start = self.packer.len();
+        (first..first + columns).for_each(|column| pack(&mut self.packer, row.raw(column)));
+        (start, self.packer.len())
+    }
+
+    fn apart(&mut self, columns: &Columns) -> Columns {
+        if let Some((_, apart)) = self.columns.iter().find(|(known, _)| known.is_shared_with(columns)) {
+            return apart.clone();
+        }
+        let apart = columns.apart();
+        self.columns.push((columns.clone(), apart.clone()));
+        apart
     }
 
     /// Whether no further row fits.

@@ -151,8 +151,22 @@ impl Table {
             return Some(&self.primary);
         }
         let never_null = |column: &Indexed| self.columns[column.slot].not_null;
-        let fits = |unique: &&Unique| !unique.partial && over(&unique.columns) && unique.columns.iter().all(never_null);
+        let fits = |unique: &&Unique| {
+            !unique.partial && over(&unique.columns) && unique.columns.iter().all(never_null)
+        };
         self.uniques.iter().find(fits).map(|unique| unique.columns.as_slice())
+    }
+
+    /// Whether the row `r` has this value in a column of a unique key: by the index's own collation, to find it fast, and byte
+    /// for byte, since 'a' and 'A' are two keys.
+    pub(super) fn same_key_column(&self, key: &[usize], slot: usize, value: &str) -> [String; 2] {
+        let column = self.column(slot);
+        let indexed = self.unique_over(key).and_then(|unique| unique.iter().find(|one| one.slot == slot));
+        let collation = quoted(indexed.map_or("BINARY", |one| &one.collation));
+        [
+            format!("r.{column} is {value} collate {collation}"),
+            format!("r.{column} is {value} collate binary"),
+        ]
     }
 
     /// The names of all columns, for a sentence.
@@ -180,7 +194,8 @@ fn refuse_by_kind(kind: &str, names: &Names) -> Result<(), SourceError> {
         "table" => Ok(()),
         "view" => Err(names.not_watchable("is a view", "watch the tables that it shows")),
         "virtual" | "shadow" => {
-            Err(names.not_watchable("is a virtual table, and those have no triggers", "watch an ordinary table"))
+            Err(names
+                .not_watchable("is a virtual table, and those have no triggers", "watch an ordinary table"))
         }
         other => Err(names.not_watchable(&format!("is a {other}"), "watch an ordinary table")),
     }

@@ -2,43 +2,21 @@
 
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use seriatim::value::Value;
 use serde_json::{Value as Json, json};
+use seriatim::value::Packer;
 
-/// A value as users get it. Text that is not UTF-8 comes as bytes.
-pub(super) fn value(stored: ValueRef<'_>) -> Value {
+/// Packs a value as users get it. Text that is not UTF-8 is packed as bytes.
+#[inline]
+pub(super) fn pack(packer: &mut Packer, stored: ValueRef<'_>) {
     match stored {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => Value::Integer(number),
-        ValueRef::Real(real) => Value::Real(real),
+        ValueRef::Null => packer.null(),
+        ValueRef::Integer(number) => packer.integer(number),
+        ValueRef::Real(real) => packer.real(real),
         ValueRef::Text(text) => match std::str::from_utf8(text) {
-            Ok(text) => Value::Text(text.into()),
-            Err(_) => Value::Bytes(text.into()),
+            Ok(text) => packer.text(text),
+            Err(_) => packer.bytes(text),
         },
-        ValueRef::Blob(bytes) => Value::Bytes(bytes.into()),
-    }
-}
-
-/// Adds a value to a row that is being read.
-///
-/// Written out for the common types: a value that is built elsewhere and then moved here stalls the processor for about as long
-/// as it took to read it from the database.
-#[inline(always)]
-pub(super) fn push_value(values: &mut Vec<Value>, stored: ValueRef<'_>) {
-    match stored {
-        ValueRef::Null => values.push(Value::Null),
-        ValueRef::Integer(number) => values.push(Value::Integer(number)),
-        ValueRef::Real(real) => values.push(Value::Real(real)),
-        other => values.push(value(other)),
-    }
-}
-
-/// A value that may be equal to a known one, and then shares its memory.
-pub(super) fn value_like(stored: ValueRef<'_>, known: &Value) -> Value {
-    match (stored, known) {
-        (ValueRef::Text(text), Value::Text(same)) if text == same.as_bytes() => known.clone(),
-        (ValueRef::Blob(bytes), Value::Bytes(same)) if bytes == same.as_ref() => known.clone(),
-        _ => value(stored),
+        ValueRef::Blob(bytes) => packer.bytes(bytes),
     }
 }
 

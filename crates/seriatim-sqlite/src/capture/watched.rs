@@ -65,7 +65,10 @@ impl Watched {
         let named = |slots: &mut dyn Iterator<Item = usize>| {
             Columns::new(slots.map(|slot| table.columns[slot].name.as_str()).collect::<Vec<_>>())
         };
-        let shape = |(after, count): &(i64, usize)| Shape { after: *after, columns: named(&mut (0..known.min(*count))) };
+        let shape = |(after, count): &(i64, usize)| Shape {
+            after: *after,
+            columns: named(&mut (0..known.min(*count))),
+        };
         Watched {
             objects: entry.objects,
             key_columns: named(&mut entry.key.iter().copied()),

@@ -25,9 +25,15 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let key = || prop_oneof![(0..12i64).prop_map(|n| n.to_string()), (0..3usize).prop_map(|n| ["'a'", "'A'", "'b'"][n].to_owned())];
+    let key = || {
+        prop_oneof![
+            (0..12i64).prop_map(|n| n.to_string()),
+            (0..3usize).prop_map(|n| ["'a'", "'A'", "'b'"][n].to_owned())
+        ]
+    };
     let write = prop_oneof![
-        (key(), key(), 0..99).prop_map(|(k, u, p)| format!("insert or replace into t (k, u, p) values ({k}, {u}, {p})")),
+        (key(), key(), 0..99)
+            .prop_map(|(k, u, p)| format!("insert or replace into t (k, u, p) values ({k}, {u}, {p})")),
         (key(), key()).prop_map(|(k, x)| format!("update or replace t set k = {k} where k = {x}")),
         (0..99i64).prop_map(|p| format!("update t set p = {p}")),
         key().prop_map(|k| format!("delete from t where k = {k}")),
@@ -140,14 +146,18 @@ async fn a_rewind_to_the_beginning_reads_the_rows_of_now() {
     let mut replica = Replica::default();
     let changes = follower.drain().await;
     changes.iter().for_each(|change| replica.apply(change));
-    assert_eq!(changes.iter().map(|change| change.op).collect::<Vec<_>>(), [Op::Upsert, Op::Upsert, Op::Delete]);
+    assert_eq!(
+        changes.iter().map(|change| change.op).collect::<Vec<_>>(),
+        [Op::Upsert, Op::Upsert, Op::Delete]
+    );
     assert_eq!(replica.sorted(), sorted(&file, "t"));
 }
 
 #[tokio::test]
 async fn rows_without_a_key_cannot_be_backfilled() {
     let file = File::with("create table t (k text primary key); insert into t values (null)");
-    let refused = Follower::try_open(file.source().journal("t"), Start::Beginning).await.err().unwrap().to_string();
+    let refused =
+        Follower::try_open(file.source().journal("t"), Start::Beginning).await.err().unwrap().to_string();
     assert!(refused.contains("NULL in their primary key"), "{refused}");
     assert_eq!(file.number("select count(*) from sqlite_master where name like 'seriatim_journal%'"), 0);
     Follower::open(file.source().journal("t"), Start::Now).await;

@@ -45,8 +45,12 @@ async fn every_value_comes_out_as_it_went_in() {
     let file = File::with("create table t (id integer primary key, a, b, c)");
     let mut follower = Follower::open(file.source().journal("t"), Start::Now).await;
     let text = "nul \0, quote ' \" and 🦀".to_owned();
-    file.writer.execute("insert into t values (?1, ?2, ?3, ?4)", (i64::MIN, 0.1, f64::INFINITY, -0.0)).unwrap();
-    file.writer.execute("insert into t values (?1, ?2, ?3, ?4)", (i64::MAX, &text, vec![0u8, 255], "")).unwrap();
+    file.writer
+        .execute("insert into t values (?1, ?2, ?3, ?4)", (i64::MIN, 0.1, f64::INFINITY, -0.0))
+        .unwrap();
+    file.writer
+        .execute("insert into t values (?1, ?2, ?3, ?4)", (i64::MAX, &text, vec![0u8, 255], ""))
+        .unwrap();
     file.sql("insert into t values (1, null, x'', cast(x'ff41' as text)); update t set a = a");
     let changes = follower.drain().await;
     let texts: Vec<String> = changes.iter().map(|change| exact(change.after.as_ref().unwrap())).collect();
@@ -71,7 +75,11 @@ async fn every_value_comes_out_as_it_went_in() {
 async fn any_name_and_any_primary_key_can_be_watched() {
     let tables = [
         (r#""select" ("a b" primary key, "x""y", "ünï" default 'x') without rowid"#, r#""select""#, "select"),
-        (r#""it's" ("group" text collate nocase, "order", v, primary key ("order", "group"))"#, r#""it's""#, "it's"),
+        (
+            r#""it's" ("group" text collate nocase, "order", v, primary key ("order", "group"))"#,
+            r#""it's""#,
+            "it's",
+        ),
         ("[T t] (v, k real primary key, w)", "[T t]", "T t"),
         ("exact (k any primary key, v any, w any) strict, without rowid", "exact", "EXACT"),
     ];
@@ -106,12 +114,20 @@ async fn a_key_that_changes_is_a_delete_and_an_insert() {
 
 #[tokio::test]
 async fn generated_columns_are_part_of_the_row() {
-    let file = File::with("create table t (id integer primary key, a, double as (a * 2), more as (a || '!') stored)");
+    let file = File::with(
+        "create table t (id integer primary key, a, double as (a * 2), more as (a || '!') stored)",
+    );
     let mut follower = Follower::open(file.source().journal("t"), Start::Beginning).await;
     file.sql("insert into t (id, a) values (1, 4); update t set a = 5");
     let changes = follower.drain().await;
-    assert_eq!(changes[1].before.as_ref().unwrap().to_json().to_string(), r#"{"id":1,"a":4,"double":8,"more":"4!"}"#);
-    assert_eq!(changes[1].after.as_ref().unwrap().to_json().to_string(), r#"{"id":1,"a":5,"double":10,"more":"5!"}"#);
+    assert_eq!(
+        changes[1].before.as_ref().unwrap().to_json().to_string(),
+        r#"{"id":1,"a":4,"double":8,"more":"4!"}"#
+    );
+    assert_eq!(
+        changes[1].after.as_ref().unwrap().to_json().to_string(),
+        r#"{"id":1,"a":5,"double":10,"more":"5!"}"#
+    );
 }
 
 #[tokio::test]
@@ -161,11 +177,14 @@ async fn a_writer_with_an_old_sqlite_is_told_too() {
     let file = File::with("create table t (id integer primary key, u unique, x)");
     let script = file.source().journal("t").install_sql().await.unwrap();
     let shell = |sql: &str| {
-        let output = std::process::Command::new("sqlite3").arg("-bail").arg(file.path()).arg(sql).output().unwrap();
+        let output =
+            std::process::Command::new("sqlite3").arg("-bail").arg(file.path()).arg(sql).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     shell(&script);
-    shell("insert into t values (1, 1, 0.1), (2, 2, x'00'); replace into t values (3, 1, null); update t set id = 4 where id = 2");
+    shell(
+        "insert into t values (1, 1, 0.1), (2, 2, x'00'); replace into t values (3, 1, null); update t set id = 4 where id = 2",
+    );
     let at_the_end = file.source().journal("t").tail_start().await.unwrap();
     let mut follower = Follower::open(file.source().journal("t"), Start::Now).await;
     assert_eq!(*follower.position(), at_the_end);

@@ -53,7 +53,8 @@ impl File {
     pub fn rows(&self, sql: &str) -> Vec<Vec<Value>> {
         let mut statement = self.writer.prepare(sql).unwrap();
         let columns = statement.column_count();
-        let read = |row: &rusqlite::Row<'_>| Ok((0..columns).map(|index| stored(row.get_unwrap(index))).collect());
+        let read =
+            |row: &rusqlite::Row<'_>| Ok((0..columns).map(|index| stored(row.get_unwrap(index))).collect());
         statement.query_map([], read).unwrap().collect::<rusqlite::Result<_>>().unwrap()
     }
 }

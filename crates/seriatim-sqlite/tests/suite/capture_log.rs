@@ -43,12 +43,18 @@ async fn deletes_come_when_asked_for() {
     let log = |name: &str| file.source().log("orders").named(consumer(name, "store").feed);
     let mut with = Follower::open(log("with").with_deletes(), Start::Now).await;
     let mut without = Follower::open(log("without"), Start::Now).await;
-    file.sql("insert into orders values (1, 1), (2, 2); delete from orders where id = 1; update orders set id = 3");
+    file.sql(
+        "insert into orders values (1, 1), (2, 2); delete from orders where id = 1; update orders set id = 3",
+    );
     let changes = with.drain().await;
     assert_eq!(told(&changes), [r#"delete {"id":1}"#, r#"delete {"id":2}"#, r#"upsert {"id":3}"#]);
     assert!(changes[0].before.is_none() && changes[0].after.is_none());
     assert_eq!(told(&without.drain().await), [r#"upsert {"id":3}"#]);
-    assert_eq!((with.consumed().await, without.consumed().await), (0, 2), "deletes that all know are forgotten");
+    assert_eq!(
+        (with.consumed().await, without.consumed().await),
+        (0, 2),
+        "deletes that all know are forgotten"
+    );
     assert_eq!(file.number("select count(*) from seriatim_log_1"), 1);
     assert_eq!(file.number("select pruned from seriatim_capture"), 4);
 }
@@ -57,7 +63,8 @@ async fn deletes_come_when_asked_for() {
 async fn the_beginning_is_every_row_once() {
     let file = File::with("create table t (id integer primary key, email not null unique, x)");
     file.sql("with recursive n(i) as (select 1 union all select i + 1 from n where i < 2500) insert into t select i, 'm' || i, 0 from n");
-    let log = |name: &str| file.source().log("t").named(consumer(name, "store").feed).key(vec!["email".to_owned()]);
+    let log =
+        |name: &str| file.source().log("t").named(consumer(name, "store").feed).key(vec!["email".to_owned()]);
     let mut now = Follower::open(log("now"), Start::Now).await;
     file.sql("update t set x = 1 where id <= 10; delete from t where id = 2500");
     let mut beginning = Follower::open(log("beginning"), Start::Beginning).await;
@@ -65,7 +72,8 @@ async fn the_beginning_is_every_row_once() {
     assert_eq!((progress.done, progress.total), (0, 2500));
     let changes = beginning.drain().await;
     assert_eq!(changes.len(), 2499);
-    let mut keys: Vec<String> = changes.iter().map(|change| change.key.as_ref().unwrap().to_string()).collect();
+    let mut keys: Vec<String> =
+        changes.iter().map(|change| change.key.as_ref().unwrap().to_string()).collect();
     keys.sort();
     keys.dedup();
     assert_eq!(keys.len(), 2499);
@@ -78,7 +86,9 @@ async fn rows_are_listed_again_where_a_crash_interrupted_it() {
     file.sql("with recursive n(i) as (select 1 union all select i + 1 from n where i < 3000) insert into orders select i, 0 from n");
     let follower = Follower::open(file.source().log("orders"), Start::Beginning).await;
     // As if the process had died after the first 1000.
-    file.sql("delete from seriatim_log_1 where seq > 1000; update seriatim_capture set seeded = '[1000,[1000]]'");
+    file.sql(
+        "delete from seriatim_log_1 where seq > 1000; update seriatim_capture set seeded = '[1000,[1000]]'",
+    );
     let early = follower.capture.read(&follower.cursors, LIMIT).await.unwrap_err().to_string();
     assert!(early.contains("still being listed"), "{early}");
     let mut follower = Follower::open(file.source().log("orders"), Start::Beginning).await;
@@ -138,9 +148,13 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let key = || 0..6i64;
     let write = prop_oneof![
-        (key(), key(), 0..99).prop_map(|(k, u, p)| format!("insert or replace into t values ({k}, {u}, {p})")),
-        (key(), key(), 0..99).prop_map(|(k, u, p)| format!("insert into t values ({k}, {u}, {p}) on conflict (k) do update set p = {p}")),
-        (key(), key(), key()).prop_map(|(k, u, x)| format!("update or replace t set k = {k}, u = {u} where k = {x}")),
+        (key(), key(), 0..99)
+            .prop_map(|(k, u, p)| format!("insert or replace into t values ({k}, {u}, {p})")),
+        (key(), key(), 0..99).prop_map(|(k, u, p)| format!(
+            "insert into t values ({k}, {u}, {p}) on conflict (k) do update set p = {p}"
+        )),
+        (key(), key(), key())
+            .prop_map(|(k, u, x)| format!("update or replace t set k = {k}, u = {u} where k = {x}")),
         (key(), 0..3i64).prop_map(|(k, p)| format!("update t set p = {p} where k >= {k}")),
         key().prop_map(|k| format!("delete from t where k = {k}")),
     ];
@@ -173,7 +187,9 @@ async fn ends_in_the_same_state(recursive: &str, key: &str, before: &[Step], dur
     for step in during {
         match step {
             Step::Write(sql) => drop(file.writer.execute_batch(sql)),
-            Step::Read(rows, bytes) => apply(&mut states, &follower.read(Limit { rows: *rows, bytes: *bytes }).await.0),
+            Step::Read(rows, bytes) => {
+                apply(&mut states, &follower.read(Limit { rows: *rows, bytes: *bytes }).await.0)
+            }
             Step::Consumed => drop(follower.consumed().await),
         }
     }

@@ -112,7 +112,10 @@ async fn a_position_that_retention_has_passed_is_an_error() {
     let behind = follower.capture.read(&[cursor(0, 5)], LIMIT).await.unwrap_err();
     assert!(matches!(behind, SourceError::NeedsAttention { .. }));
     let behind = behind.to_string();
-    assert!(behind.contains("position 5 is no longer retained") && behind.contains("after 10, up to 10"), "{behind}");
+    assert!(
+        behind.contains("position 5 is no longer retained") && behind.contains("after 10, up to 10"),
+        "{behind}"
+    );
     assert!(behind.contains("seriatim rewind orders --to beginning"), "{behind}");
     assert!(follower.capture.validate(&Position::number(5)).await.is_err());
     assert!(follower.capture.validate(&Position::number(10)).await.is_ok());
@@ -174,20 +177,26 @@ async fn a_consumer_that_is_gone_for_long_is_named() {
     file.sql("update seriatim_consumer set seen_at = seen_at - 3 * 3600 * 1000");
     let blockers = alive.capture.blockers().await.unwrap();
     assert_eq!(blockers.len(), 1);
-    assert!(blockers[0].what.contains("feed forgotten of store store was last seen 3 h ago and keeps 5 changes"), "{blockers:?}");
+    assert!(
+        blockers[0].what.contains("feed forgotten of store store was last seen 3 h ago and keeps 5 changes"),
+        "{blockers:?}"
+    );
     assert!(blockers[0].remedy.contains("seriatim unwatch forgotten"));
 }
 
 #[tokio::test]
 async fn waiting_ends_with_a_commit_and_not_with_one_that_is_none_of_its_business() {
     let file = File::with(&format!("{ORDERS}; create table other (x)"));
-    let mut follower = Follower::open(file.source().journal("orders").every(Duration::from_millis(1)), Start::Now).await;
+    let mut follower =
+        Follower::open(file.source().journal("orders").every(Duration::from_millis(1)), Start::Now).await;
     follower.drain().await;
     file.sql("insert into other values (1)");
-    let waited = tokio::time::timeout(Duration::from_millis(30), follower.capture.wait(Duration::from_secs(60))).await;
+    let waited =
+        tokio::time::timeout(Duration::from_millis(30), follower.capture.wait(Duration::from_secs(60))).await;
     assert!(waited.is_err(), "still waiting");
     file.sql("insert into orders values (1, 1)");
-    let waited = tokio::time::timeout(Duration::from_secs(30), follower.capture.wait(Duration::from_secs(60))).await;
+    let waited =
+        tokio::time::timeout(Duration::from_secs(30), follower.capture.wait(Duration::from_secs(60))).await;
     assert!(waited.is_ok(), "the commit ended it");
     assert_eq!(told(&follower.drain().await), [r#"insert {"id":1}"#]);
     follower.capture.wait(Duration::from_millis(5)).await;

@@ -40,7 +40,11 @@ async fn each_unfit_table_gets_its_own_sentence() {
     }
     let said = refusal(file.source().journal("orders").key(vec!["nr".to_owned()])).await;
     assert!(said.contains("has no column \"nr\" for its key") && said.contains("id, email"), "{said}");
-    assert_eq!(file.number("select count(*) from sqlite_master where name like 'seriatim%'"), 0, "and nothing is written");
+    assert_eq!(
+        file.number("select count(*) from sqlite_master where name like 'seriatim%'"),
+        0,
+        "and nothing is written"
+    );
 }
 
 #[tokio::test]
@@ -53,7 +57,8 @@ async fn our_own_tables_are_not_watched() {
 
 #[tokio::test]
 async fn a_feed_that_watches_something_else_already_is_refused() {
-    let file = File::with("create table a (id integer primary key, x); create table b (id integer primary key)");
+    let file =
+        File::with("create table a (id integer primary key, x); create table b (id integer primary key)");
     let feed = || consumer("feed", "store").feed;
     Follower::open(file.source().journal("a").named(feed()), Start::Now).await;
     let others = [
@@ -63,14 +68,21 @@ async fn a_feed_that_watches_something_else_already_is_refused() {
     ];
     for other in others {
         let said = Follower::try_open(other, Start::Now).await.err().unwrap().to_string();
-        assert!(said.contains("feed feed already watches") && said.contains("seriatim unwatch feed"), "{said}");
+        assert!(
+            said.contains("feed feed already watches") && said.contains("seriatim unwatch feed"),
+            "{said}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_file_that_is_not_there_is_never_made() {
     let folder = tempfile::tempdir().unwrap();
-    for (path, why) in [("none.db", "there is no such file"), ("nowhere/none.db", "its folder does not exist"), ("", "is a folder")] {
+    for (path, why) in [
+        ("none.db", "there is no such file"),
+        ("nowhere/none.db", "its folder does not exist"),
+        ("", "is a folder"),
+    ] {
         let path = folder.path().join(path);
         let said = refusal(Source::new(&path).journal("orders")).await;
         assert!(said.contains(why), "{said}");

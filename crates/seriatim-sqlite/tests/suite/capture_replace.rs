@@ -8,19 +8,24 @@ use tokio::runtime::Builder;
 use crate::capture_kit::{File, Follower, Replica, sorted, told};
 
 /// Every kind of table in which a row can be in another's way. Columns: key `k`, unique `u`, `v` unique in part, payload `p`.
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 7] = [
     "create table t (k integer primary key, u unique, v, p)",
     "create table t (k integer primary key, u int not null default 3 unique, v, p)",
     "create table t (k text not null primary key collate nocase, u unique, v, p)",
     "create table t (k primary key, u collate nocase unique, v, p) without rowid",
     "create table t (k not null, u not null, v, p, primary key (u, k)); create unique index one on t (u, v)",
     "create table t (k integer primary key on conflict replace, u unique on conflict replace, v, p, g as (v * 2) unique)",
+    "create table t (k integer primary key, u unique, v, p); create unique index some on t (v) where u > 1",
 ];
 
 const RECURSIVE: [&str; 2] = ["pragma recursive_triggers = off", "pragma recursive_triggers = on"];
 
 fn on_conflict_update(table: usize) -> &'static str {
-    if table == 4 { "on conflict (u, k) do update set p = excluded.p || '!'" } else { "on conflict (k) do update set p = excluded.p || '!', u = excluded.u" }
+    if table == 4 {
+        "on conflict (u, k) do update set p = excluded.p || '!'"
+    } else {
+        "on conflict (k) do update set p = excluded.p || '!', u = excluded.u"
+    }
 }
 
 /// Statements that collide, in every way that SQLite has for it.
@@ -29,10 +34,13 @@ fn statement(table: usize) -> impl Strategy<Value = String> {
     // In the tables with collations, keys that differ only in case collide.
     let key = move || {
         let text = table == 2 || table == 3;
-        (0..5usize).prop_map(move |n| if text { ["'a'", "'A'", "'b'", "'B'", "'c'"][n].to_owned() } else { n.to_string() })
+        (0..5usize).prop_map(move |n| {
+            if text { ["'a'", "'A'", "'b'", "'B'", "'c'"][n].to_owned() } else { n.to_string() }
+        })
     };
     let columns = "(k, u, v, p)";
-    let row = move || (key(), key(), value(), 0..99).prop_map(|(k, u, v, p)| format!("({k}, {u}, {v}, 'p{p}')"));
+    let row =
+        move || (key(), key(), value(), 0..99).prop_map(|(k, u, v, p)| format!("({k}, {u}, {v}, 'p{p}')"));
     let verb = prop_oneof![
         Just("insert or replace"),
         Just("insert or ignore"),
@@ -41,7 +49,12 @@ fn statement(table: usize) -> impl Strategy<Value = String> {
         Just("insert or abort"),
         Just("insert")
     ];
-    let update = prop_oneof![Just("update or replace"), Just("update or ignore"), Just("update"), Just("update or fail")];
+    let update = prop_oneof![
+        Just("update or replace"),
+        Just("update or ignore"),
+        Just("update"),
+        Just("update or fail")
+    ];
     prop_oneof![
         4 => (verb, row(), row()).prop_map(move |(verb, a, b)| format!("{verb} into t {columns} values {a}, {b}")),
         1 => (key(), value(), 0..99).prop_map(|(k, v, p)| format!("insert or replace into t (k, u, v, p) values ({k}, null, {v}, {p})")),
@@ -56,7 +69,8 @@ fn statement(table: usize) -> impl Strategy<Value = String> {
 }
 
 fn table_and_statements() -> impl Strategy<Value = (usize, usize, Vec<String>)> {
-    let statements = |table| (Just(table), 0..RECURSIVE.len(), prop::collection::vec(statement(table), 1..25));
+    let statements =
+        |table| (Just(table), 0..RECURSIVE.len(), prop::collection::vec(statement(table), 1..25));
     (0..TABLES.len()).prop_flat_map(statements)
 }
 
@@ -120,6 +134,17 @@ async fn a_row_replaced_by_its_hidden_rowid_is_told_as_deleted() {
 }
 
 #[tokio::test]
+async fn a_row_that_comes_under_a_partial_index_can_replace_another() {
+    let told = changes_of(
+        "create table t (id integer primary key, slot, active); create unique index one on t (slot) where active",
+        "insert into t values (1, 'a', 1), (2, 'a', 0)",
+        "update or replace t set active = 1 where id = 2",
+    )
+    .await;
+    assert_eq!(told, [r#"delete {"id":1}"#, r#"update {"id":2}"#]);
+}
+
+#[tokio::test]
 async fn an_ignored_insert_tells_nothing_and_leaves_nothing_behind() {
     let file = File::with("create table t (id integer primary key, x)");
     file.sql("with recursive n(i) as (select 1 union all select i + 1 from n where i < 500) insert into t select i, i from n");
@@ -153,9 +178,15 @@ async fn a_default_that_replace_puts_in_for_null_can_replace_too() {
 
 #[tokio::test]
 async fn a_users_own_trigger_on_the_same_row_is_told_after_what_fired_it() {
-    let touch = "create trigger touch after insert on t begin update t set x = 'touched' where id = new.id; end";
+    let touch =
+        "create trigger touch after insert on t begin update t set x = 'touched' where id = new.id; end";
     let schema = format!("create table t (id integer primary key, x); {touch}");
-    let told = changes_of(&schema, "", "insert into t values (1, 'new'); insert or replace into t values (1, 'newer')").await;
+    let told = changes_of(
+        &schema,
+        "",
+        "insert into t values (1, 'new'); insert or replace into t values (1, 'newer')",
+    )
+    .await;
     let once = [r#"insert {"id":1}"#, r#"update {"id":1}"#];
     assert_eq!(told, [once.as_slice(), &[r#"delete {"id":1}"#], &once].concat());
 }
@@ -170,12 +201,21 @@ async fn cascading_deletes_are_told() {
             &format!("pragma foreign_keys = on; {recursive}; delete from parent where id = 1; replace into parent values (2)"),
         )
         .await;
-        assert_eq!(told, [r#"delete {"id":10}"#, r#"delete {"id":11}"#, r#"delete {"id":12}"#], "{recursive}");
+        assert_eq!(
+            told,
+            [r#"delete {"id":10}"#, r#"delete {"id":11}"#, r#"delete {"id":12}"#],
+            "{recursive}"
+        );
     }
 }
 
 #[tokio::test]
 async fn emptying_the_table_tells_every_row() {
-    let told = changes_of("create table t (id integer primary key)", "insert into t values (1), (2)", "delete from t").await;
+    let told = changes_of(
+        "create table t (id integer primary key)",
+        "insert into t values (1), (2)",
+        "delete from t",
+    )
+    .await;
     assert_eq!(told, [r#"delete {"id":1}"#, r#"delete {"id":2}"#]);
 }

@@ -17,7 +17,10 @@ async fn a_running_feed_follows_a_renamed_table() {
     let file = File::with(ORDERS);
     let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
     file.sql("insert into orders values (1, 1); alter table orders rename to orders_v2; replace into orders_v2 values (1, 2)");
-    assert_eq!(told(&follower.drain().await), [r#"insert {"id":1}"#, r#"delete {"id":1}"#, r#"insert {"id":1}"#]);
+    assert_eq!(
+        told(&follower.drain().await),
+        [r#"insert {"id":1}"#, r#"delete {"id":1}"#, r#"insert {"id":1}"#]
+    );
 }
 
 #[tokio::test]
@@ -25,7 +28,8 @@ async fn a_feed_that_starts_after_a_rename_is_told_the_new_name() {
     let file = File::with(ORDERS);
     Follower::open(file.source().journal("orders"), Start::Now).await;
     file.sql("alter table orders rename to orders_v2");
-    let refused = Follower::try_open(file.source().journal("orders"), Start::Now).await.err().unwrap().to_string();
+    let refused =
+        Follower::try_open(file.source().journal("orders"), Start::Now).await.err().unwrap().to_string();
     assert!(refused.contains("is now called orders_v2; set table = \"orders_v2\""), "{refused}");
     let renamed = file.source().journal("orders_v2").named(consumer("orders", "store").feed);
     Follower::open(renamed, Start::Now).await;
@@ -37,7 +41,10 @@ async fn a_renamed_column_is_called_by_its_present_name() {
     let mut follower = Follower::open(file.source().journal("orders"), Start::Beginning).await;
     file.sql("insert into orders values (1, 1); alter table orders rename column amount to total; alter table orders rename column id to number; insert into orders values (2, 2)");
     let changes = follower.drain().await;
-    assert_eq!(changes.iter().map(after).collect::<Vec<_>>(), [r#"{"number":1,"total":1}"#, r#"{"number":2,"total":2}"#]);
+    assert_eq!(
+        changes.iter().map(after).collect::<Vec<_>>(),
+        [r#"{"number":1,"total":1}"#, r#"{"number":2,"total":2}"#]
+    );
     assert_eq!(told(&changes)[0], r#"insert {"number":1}"#);
 }
 
@@ -47,13 +54,22 @@ async fn an_added_column_is_in_the_changes_after_it_was_noticed() {
     let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
     file.sql("insert into orders values (1, 1); alter table orders add column note default 'none'; insert into orders values (2, 2, 'early')");
     let changes = follower.drain().await;
-    assert_eq!(changes.iter().map(after).collect::<Vec<_>>(), [r#"{"id":1,"amount":1}"#, r#"{"id":2,"amount":2}"#]);
+    assert_eq!(
+        changes.iter().map(after).collect::<Vec<_>>(),
+        [r#"{"id":1,"amount":1}"#, r#"{"id":2,"amount":2}"#]
+    );
     file.sql("update orders set note = 'seen' where id = 1; replace into orders values (2, 0, 'new')");
     let changes = follower.drain().await;
     assert_eq!(told(&changes), [r#"update {"id":1}"#, r#"delete {"id":2}"#, r#"insert {"id":2}"#]);
-    assert_eq!(changes[0].before.as_ref().unwrap().to_json().to_string(), r#"{"id":1,"amount":1,"note":"none"}"#);
+    assert_eq!(
+        changes[0].before.as_ref().unwrap().to_json().to_string(),
+        r#"{"id":1,"amount":1,"note":"none"}"#
+    );
     assert_eq!(after(&changes[0]), r#"{"id":1,"amount":1,"note":"seen"}"#);
-    assert_eq!(changes[1].before.as_ref().unwrap().to_json().to_string(), r#"{"id":2,"amount":2,"note":"early"}"#);
+    assert_eq!(
+        changes[1].before.as_ref().unwrap().to_json().to_string(),
+        r#"{"id":2,"amount":2,"note":"early"}"#
+    );
 }
 
 #[tokio::test]
@@ -64,7 +80,10 @@ async fn a_column_added_during_a_backfill_does_no_harm() {
     file.sql("update orders set amount = 9 where id = 2; alter table orders add column note");
     let changes = follower.drain().await;
     let afters: Vec<String> = changes.iter().map(after).collect();
-    assert_eq!(afters, [r#"{"id":2,"amount":2}"#, r#"{"id":3,"amount":3,"note":null}"#, r#"{"id":2,"amount":9}"#]);
+    assert_eq!(
+        afters,
+        [r#"{"id":2,"amount":2}"#, r#"{"id":3,"amount":3,"note":null}"#, r#"{"id":2,"amount":9}"#]
+    );
 }
 
 #[tokio::test]
@@ -94,7 +113,10 @@ async fn a_table_made_anew_is_loud_until_it_is_watched_and_read_again() {
     let watch = capture();
     watch.install(&follower.consumer, &Start::Beginning).await.unwrap();
     let behind = follower.try_read(crate::capture_kit::LIMIT).await.unwrap_err().to_string();
-    assert!(behind.contains("no longer retained") && behind.contains("seriatim rewind orders --to beginning"), "{behind}");
+    assert!(
+        behind.contains("no longer retained") && behind.contains("seriatim rewind orders --to beginning"),
+        "{behind}"
+    );
 
     let start = watch.rewind(&follower.consumer, &Start::Beginning).await.unwrap();
     follower.cursors.iter_mut().for_each(|cursor| cursor.after = start.clone());
@@ -102,6 +124,19 @@ async fn a_table_made_anew_is_loud_until_it_is_watched_and_read_again() {
     let mut replica = Replica::default();
     follower.drain().await.iter().for_each(|change| replica.apply(change));
     assert_eq!(replica.sorted(), sorted(&file, "orders"));
+}
+
+#[tokio::test]
+async fn one_missing_trigger_is_enough_to_be_loud() {
+    let file = File::with(ORDERS);
+    for event in ["before_insert", "before_update", "after_insert", "after_update", "after_delete"] {
+        let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
+        let capture = file.number("select id from seriatim_capture");
+        file.sql(&format!("drop trigger seriatim_capture_{capture}_{event}"));
+        let refused = follower.try_read(crate::capture_kit::LIMIT).await.unwrap_err().to_string();
+        assert!(refused.contains("the triggers on \"orders\" are gone"), "{event}: {refused}");
+        follower.capture.close(&follower.consumer).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -120,7 +155,9 @@ async fn check_and_print_write_nothing() {
     let capture = file.source().journal("orders");
     assert_eq!(capture.check().await.unwrap(), Installed::NotYet);
     assert!(capture.install_sql().await.unwrap().contains("create trigger seriatim_capture_1_after_insert"));
-    assert!(capture.tail_start().await.unwrap_err().to_string().contains("run `seriatim watch orders` first"));
+    assert!(
+        capture.tail_start().await.unwrap_err().to_string().contains("run `seriatim watch orders` first")
+    );
     assert_eq!(file.number("select count(*) from sqlite_master where name like 'seriatim%'"), 0);
     Follower::open(file.source().journal("orders"), Start::Now).await;
     assert_eq!(capture.check().await.unwrap(), Installed::Installed);
@@ -131,8 +168,12 @@ async fn check_and_print_write_nothing() {
 async fn closing_the_last_consumer_leaves_no_trace() {
     let file = File::with(ORDERS);
     let one = Follower::open(file.source().journal("orders"), Start::Now).await;
-    let two = Follower::open(file.source().journal("orders").named(consumer("two", "store").feed), Start::Now).await;
-    let log = Follower::open(file.source().log("orders").named(consumer("log", "store").feed), Start::Beginning).await;
+    let two =
+        Follower::open(file.source().journal("orders").named(consumer("two", "store").feed), Start::Now)
+            .await;
+    let log =
+        Follower::open(file.source().log("orders").named(consumer("log", "store").feed), Start::Beginning)
+            .await;
     assert_eq!(file.number("select count(*) from seriatim_capture"), 2, "both feeds share one journal");
     one.capture.close(&one.consumer).await.unwrap();
     log.capture.close(&log.consumer).await.unwrap();

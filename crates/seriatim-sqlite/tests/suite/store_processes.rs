@@ -1,5 +1,6 @@
 //! Several processes on one file, some of them dead.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
@@ -12,11 +13,8 @@ use crate::support::{File, host, join, own, see};
 
 const FILE: &str = "SERIATIM_TEST_FILE";
 
-/// Not a test: what the child process does. It owns the lease until its input ends, or it is killed.
-#[tokio::test]
-#[ignore = "run by other tests, in a process of its own"]
-async fn child_that_owns_the_lease() {
-    let Some(path) = std::env::var_os(FILE) else { return };
+/// What the child process does: it owns the lease until its input ends, or it is killed.
+async fn own_the_lease(path: OsString) {
     let store = SqliteStore::open(path.as_ref()).await.unwrap();
     let (session, _lease) = own(&store, "child").await;
     // The test runner's own words may stand before this on the line.
@@ -26,10 +24,10 @@ async fn child_that_owns_the_lease() {
     store.leave(&session).await.unwrap();
 }
 
-/// This test program again, as the child; returns when it owns the lease.
+/// This test program again, as the child: the test below, told by the variable to be it. Returns when it owns the lease.
 fn child(file: &File) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "store_processes::child_that_owns_the_lease", "--ignored", "--nocapture"])
+        .args(["--exact", "store_processes::a_process_that_leaves_takes_its_file_along", "--nocapture"])
         .env(FILE, file.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -70,6 +68,9 @@ async fn a_killed_process_is_dead_and_its_lease_and_name_are_to_be_had_at_once()
 
 #[tokio::test]
 async fn a_process_that_leaves_takes_its_file_along() {
+    if let Some(path) = std::env::var_os(FILE) {
+        return own_the_lease(path).await;
+    }
     let file = File::new();
     let mut child = child(&file);
     assert_eq!(file.host_files(), 1);

@@ -11,7 +11,12 @@ use crate::value::Key;
 /// The same key always lands in the same partition as long as the count stays the same; that is why the count of a feed
 /// that has run cannot be changed silently.
 pub fn partition_of(key: &Key, partitions: u32) -> Partition {
-    Partition((key.hash() % u64::from(partitions.max(1))) as u32)
+    partition_of_hash(key.hash(), partitions)
+}
+
+/// The partition that a key with this hash belongs to (see [`Key::hash_of`]).
+pub fn partition_of_hash(hash: u64, partitions: u32) -> Partition {
+    Partition((hash % u64::from(partitions.max(1))) as u32)
 }
 
 #[cfg(test)]

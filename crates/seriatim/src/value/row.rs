@@ -39,6 +39,11 @@ impl Columns {
         self.0.is_empty()
     }
 
+    /// Whether these are not only the same names, but the same memory.
+    pub fn is_shared_with(&self, other: &Columns) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The same names in memory of their own: threads that count references to it do not get into each other's way.
     pub fn apart(&self) -> Self {
         Columns(Arc::new(self.0.to_vec()))

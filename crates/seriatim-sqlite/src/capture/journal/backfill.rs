@@ -14,7 +14,7 @@ use seriatim::source::Slice;
 
 use crate::capture::position::{BackfillPlace, Place};
 use crate::capture::registry::Registration;
-use crate::capture::slices::{Happened, Slices, Stepped, time};
+use crate::capture::slices::{Happened, Images, Slices, Stepped, time};
 use crate::capture::sql::{all, list, quoted};
 use crate::capture::table::Indexed;
 use crate::capture::value::Exact;
@@ -90,8 +90,7 @@ pub(in crate::capture) fn read(
 }
 
 fn take(watched: &Watched, chunk: &Chunk<'_>, row: &Stepped<'_>, at: &BackfillPlace, slices: &mut Slices) {
-    let key = row.key(&watched.key_columns, &watched.key, 1);
-    let Some(slice) = slices.wanted(&key) else { return };
+    let Some(key) = slices.wanted(row, watched.key.iter().map(|slot| 1 + slot)) else { return };
     let columns = match row.number(0) {
         0 => &watched.columns,
         changed_by => watched.columns_at(changed_by),
@@ -102,16 +101,22 @@ fn take(watched: &Watched, chunk: &Chunk<'_>, row: &Stepped<'_>, at: &BackfillPl
         op: Op::Upsert,
         at: time(chunk.registration.snapshot_at),
     };
-    slices.add(slice, happened, key, None, Some(row.image(columns, 1)));
+    let images = Images { columns, before: None, after: Some(1) };
+    slices.add(row, &key, &watched.key_columns, &images, happened);
 }
 
 /// The primary key's columns `p0`, `p1`, … with what the given function makes of each.
-fn each_key_column(watched: &Watched, piece: impl Fn(usize, &Indexed) -> String) -> impl Iterator<Item = String> {
+fn each_key_column(
+    watched: &Watched,
+    piece: impl Fn(usize, &Indexed) -> String,
+) -> impl Iterator<Item = String> {
     watched.table.primary.iter().enumerate().map(move |(index, column)| piece(index, column))
 }
 
 fn create(watched: &Watched) -> String {
-    let columns = list(each_key_column(watched, |index, column| format!("p{index} collate {}", quoted(&column.collation))));
+    let columns = list(each_key_column(watched, |index, column| {
+        format!("p{index} collate {}", quoted(&column.collation))
+    }));
     let key = list(each_key_column(watched, |index, _| format!("p{index}")));
     format!(
         "drop table if exists {FIRST_CHANGES};\n\
@@ -141,8 +146,11 @@ fn select(watched: &Watched, after: bool) -> String {
     let unchanged = all(each_key_column(watched, |index, column| {
         format!("f.p{index} is +r.{} collate {}", table.column(column.slot), quoted(&column.collation))
     }));
-    let whole = all(each_key_column(watched, |_, column| format!("r.{} is not null", table.column(column.slot))));
-    let order = list(each_key_column(watched, |_, column| format!("c{} collate {}", column.slot, quoted(&column.collation))));
+    let whole =
+        all(each_key_column(watched, |_, column| format!("r.{} is not null", table.column(column.slot))));
+    let order = list(each_key_column(watched, |_, column| {
+        format!("c{} collate {}", column.slot, quoted(&column.collation))
+    }));
     let beyond = |name: &dyn Fn(usize, &Indexed) -> String| match after {
         false => String::new(),
         true => {
@@ -159,7 +167,8 @@ fn select(watched: &Watched, after: bool) -> String {
     let then_beyond = beyond(&|index, _| format!("f.p{index}"));
     let limit = if after { table.primary.len() + 1 } else { 1 };
     format!(
-        "select 0, {now} from main.{} as r where {whole}{now_beyond} and not exists (select 1 from {FIRST_CHANGES} as f where {unchanged})\n\
+        "select 0, {now} from main.{} as r where {whole}{now_beyond}\n  \
+         and not exists (select 1 from {FIRST_CHANGES} as f where {unchanged})\n\
          union all\n\
          select f.id, {then} from {FIRST_CHANGES} as f join main.{} as j on j.id = f.id where f.existed = 1{then_beyond}\n\
          order by {order} limit ?{limit}",
@@ -188,7 +197,8 @@ mod tests {
         let transaction = install::write(&mut connection).unwrap();
         let watched = install::install(&transaction, &settings).unwrap();
         transaction.execute_batch(&create(&watched)).unwrap();
-        let mut statement = transaction.prepare(&format!("explain query plan {}", select(&watched, after))).unwrap();
+        let mut statement =
+            transaction.prepare(&format!("explain query plan {}", select(&watched, after))).unwrap();
         let nothing = vec![Exact::Null; statement.parameter_count()];
         let steps = statement.query_map(params_from_iter(&nothing), |row| row.get(3)).unwrap();
         steps.collect::<rusqlite::Result<_>>().unwrap()
@@ -205,8 +215,14 @@ mod tests {
         for table in tables {
             let plan = plan(table, true);
             assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "sorts: {table}: {plan:?}");
-            assert!(!plan.iter().any(|step| step.starts_with("SCAN r")), "scans the table: {table}: {plan:?}");
-            assert!(!plan.iter().any(|step| step.starts_with("SCAN f")), "scans the changes: {table}: {plan:?}");
+            assert!(
+                !plan.iter().any(|step| step.starts_with("SCAN r")),
+                "scans the table: {table}: {plan:?}"
+            );
+            assert!(
+                !plan.iter().any(|step| step.starts_with("SCAN f")),
+                "scans the changes: {table}: {plan:?}"
+            );
         }
     }
 }

@@ -3,10 +3,9 @@
 use rusqlite::Connection;
 use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
-use seriatim::value::Key;
 
+use crate::capture::slices::{Happened, Images, Slices, Stepped};
 use crate::capture::sql::list;
-use crate::capture::slices::{Happened, Slices, Stepped};
 use crate::capture::watched::Watched;
 
 /// The columns before the images: id, op, at.
@@ -51,26 +50,22 @@ pub(in crate::capture) fn read(
 
 fn take(watched: &Watched, row: &Stepped<'_>, id: i64, slices: &mut Slices) {
     let (new, old) = (HEAD_COLUMNS, HEAD_COLUMNS + watched.columns.len());
-    let op = row.number(1);
-    let key: Key = row.key(&watched.key_columns, &watched.key, if op == 3 { old } else { new });
-    let Some(slice) = slices.wanted(&key) else { return };
-    let columns = watched.columns_at(id);
-    let (op, before, after) = match op {
-        1 => (Op::Insert, None, Some(row.image(columns, new))),
-        2 => {
-            let after = row.image(columns, new);
-            (Op::Update, Some(row.image_like(columns, old, &after)), Some(after))
-        }
-        _ => (Op::Delete, Some(row.image(columns, old)), None),
+    let (op, before, after) = match row.number(1) {
+        1 => (Op::Insert, None, Some(new)),
+        2 => (Op::Update, Some(old), Some(new)),
+        _ => (Op::Delete, Some(old), None),
     };
+    let image = after.unwrap_or(old);
+    let Some(key) = slices.wanted(row, watched.key.iter().map(|slot| image + slot)) else { return };
+    let images = Images { columns: watched.columns_at(id), before, after };
     let happened = Happened { place: Position::number(id as u64), id: id as u64, op, at: row.time(2) };
-    slices.add(slice, happened, key, before, after);
+    slices.add(row, &key, &watched.key_columns, &images, happened);
 }
 
 fn select(watched: &Watched) -> String {
-    let images = ["new", "old"].into_iter().flat_map(|image| {
-        (0..watched.columns.len()).map(move |slot| format!("{image}_{slot}"))
-    });
+    let images = ["new", "old"]
+        .into_iter()
+        .flat_map(|image| (0..watched.columns.len()).map(move |slot| format!("{image}_{slot}")));
     format!(
         "select id, op, at, {} from {} where id > ?1 and id <= ?2 order by id limit ?3",
         list(images),

@@ -18,7 +18,9 @@ pub(in crate::capture) fn create_table(objects: &Objects, columns: usize) -> Str
 pub(in crate::capture) fn add_slots(objects: &Objects, from: usize, to: usize) -> String {
     let changes = objects.changes();
     let add = |slot| {
-        format!("alter table {changes} add column old_{slot};\nalter table {changes} add column new_{slot};\n")
+        format!(
+            "alter table {changes} add column old_{slot};\nalter table {changes} add column new_{slot};\n"
+        )
     };
     (from..to).map(add).collect()
 }
@@ -61,7 +63,9 @@ impl Append<'_> {
     fn row(&self, op: u8, images: &[&str], condition: &str) -> String {
         let slots = || 0..self.table.columns.len();
         let into = images.iter().flat_map(|image| slots().map(move |slot| format!("{image}_{slot}")));
-        let from = images.iter().flat_map(|image| slots().map(move |slot| format!("{image}.{}", self.table.column(slot))));
+        let from = images
+            .iter()
+            .flat_map(|image| slots().map(move |slot| format!("{image}.{}", self.table.column(slot))));
         let (into, from) = (list(into), list(from));
         format!("  insert into {} (op, at, {into}) select {op}, {NOW_MS}, {from}{condition};\n", self.changes)
     }

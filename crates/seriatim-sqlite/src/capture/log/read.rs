@@ -7,12 +7,10 @@
 use rusqlite::Connection;
 use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
-use seriatim::value::{Key, Row};
 
 use crate::capture::journal::live::Span;
-use crate::capture::slices::{Happened, Slices, Stepped};
-use crate::capture::sql::{all, list, quoted};
-use crate::capture::value::value;
+use crate::capture::slices::{Happened, Images, Slices, Stepped};
+use crate::capture::sql::{all, list};
 use crate::capture::watched::Watched;
 
 /// The columns before the key: place, at, whether the row exists.
@@ -59,8 +57,8 @@ fn window_end(connection: &Connection, watched: &Watched, span: &Span) -> rusqli
          ) order by place limit ?3)"
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let (last, places): (Option<i64>, i64) =
-        statement.query_row((span.after, span.upto, span.rows as i64), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (last, places): (Option<i64>, i64) = statement
+        .query_row((span.after, span.upto, span.rows as i64), |row| Ok((row.get(0)?, row.get(1)?)))?;
     match last {
         Some(last) if places as usize >= span.rows => Ok(last),
         _ => Ok(span.upto),
@@ -72,32 +70,27 @@ fn take(watched: &Watched, row: &Stepped<'_>, deletes: Deletes, slices: &mut Sli
     if !exists && deletes == Deletes::PassedOver {
         return;
     }
-    let values = (0..watched.key.len()).map(|index| value(row.raw(HEAD_COLUMNS + index)));
-    let key = Key::new(Row::new(watched.key_columns.clone(), values));
-    let Some(slice) = slices.wanted(&key) else { return };
+    let row_at = HEAD_COLUMNS + watched.key.len();
+    let Some(key) = slices.wanted(row, HEAD_COLUMNS..row_at) else { return };
     let id = row.number(0) as u64;
     let (op, after) = match exists {
-        true => (Op::Upsert, Some(row.image(&watched.columns, HEAD_COLUMNS + watched.key.len()))),
+        true => (Op::Upsert, Some(row_at)),
         false => (Op::Delete, None),
     };
     let happened = Happened { place: Position::number(id), id, op, at: row.time(1) };
-    slices.add(slice, happened, key, None, after);
+    let images = Images { columns: &watched.columns, before: None, after };
+    slices.add(row, &key, &watched.key_columns, &images, happened);
 }
 
 fn select(watched: &Watched) -> String {
     let (table, log) = (&watched.table, watched.objects.changes());
     let key = list((0..watched.key.len()).map(|index| format!("l.k{index}")));
     let columns = list((0..watched.columns.len()).map(|slot| format!("r.{}", table.column(slot))));
-    // By the index's own collation, to find it fast; and byte for byte, since 'a' and 'A' are two keys.
-    let same = all(watched.key.iter().enumerate().flat_map(|(index, slot)| {
-        let column = table.column(*slot);
-        let collation = table.unique_over(&watched.key).and_then(|unique| unique.iter().find(|one| one.slot == *slot));
-        let collation = quoted(collation.map_or("BINARY", |one| &one.collation));
-        [
-            format!("r.{column} is l.k{index} collate {collation}"),
-            format!("r.{column} is l.k{index} collate binary"),
-        ]
-    }));
+    let same = all(watched
+        .key
+        .iter()
+        .enumerate()
+        .flat_map(|(index, slot)| table.same_key_column(&watched.key, *slot, &format!("l.k{index}"))));
     let exists = match (table.rowid, &table.primary[0]) {
         (Some(rowid), _) => format!("r.{rowid} is not null"),
         (None, primary) => format!("r.{} is not null", table.column(primary.slot)),

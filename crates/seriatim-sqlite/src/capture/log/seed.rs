@@ -3,8 +3,8 @@
 use rusqlite::{Transaction, params_from_iter};
 use serde_json::{Value as Json, json};
 
-use crate::capture::fault::Fault;
 use crate::capture::consumers::now;
+use crate::capture::fault::Fault;
 use crate::capture::registry;
 use crate::capture::sentences::Names;
 use crate::capture::sql::{all, list, quoted};
@@ -53,7 +53,9 @@ pub(in crate::capture) fn step(
     let mut progress = match entry.seeded.as_deref() {
         Some(DONE) => return Ok(true),
         None => Progress { place: entry.floor, key: Vec::new() },
-        Some(text) => Progress::parse(text).ok_or_else(|| names.unreadable_registry("the progress of seeding"))?,
+        Some(text) => {
+            Progress::parse(text).ok_or_else(|| names.unreadable_registry("the progress of seeding"))?
+        }
     };
     let keys = next_keys(transaction, watched, &progress.key)?;
     let done = keys.len() < CHUNK;
@@ -72,10 +74,16 @@ fn ordered_key(watched: &Watched) -> Vec<Indexed> {
     watched.table.unique_over(&watched.key).unwrap_or(&watched.table.primary).to_vec()
 }
 
-fn next_keys(transaction: &Transaction<'_>, watched: &Watched, after: &[Exact]) -> rusqlite::Result<Vec<Vec<Exact>>> {
+fn next_keys(
+    transaction: &Transaction<'_>,
+    watched: &Watched,
+    after: &[Exact],
+) -> rusqlite::Result<Vec<Vec<Exact>>> {
     let key = ordered_key(watched);
     let columns: Vec<String> = key.iter().map(|column| watched.table.column(column.slot)).collect();
-    let ordered = list(key.iter().zip(&columns).map(|(one, name)| format!("{name} collate {}", quoted(&one.collation))));
+    let ordered = list(
+        key.iter().zip(&columns).map(|(one, name)| format!("{name} collate {}", quoted(&one.collation))),
+    );
     let beyond = match after.is_empty() {
         true => String::new(),
         false => format!(" and ({ordered}) > ({})", list((1..=after.len()).map(|index| format!("?{index}")))),
@@ -87,7 +95,8 @@ fn next_keys(transaction: &Transaction<'_>, watched: &Watched, after: &[Exact]) 
         watched.table.quoted()
     );
     let mut statement = transaction.prepare_cached(&sql)?;
-    let read = |row: &rusqlite::Row<'_>| (0..key.len()).map(|index| row.get_ref(index).map(Exact::from)).collect();
+    let read =
+        |row: &rusqlite::Row<'_>| (0..key.len()).map(|index| row.get_ref(index).map(Exact::from)).collect();
     statement.query_map(params_from_iter(after), read)?.collect()
 }
 
@@ -101,12 +110,14 @@ fn insert_missing(
     let log = watched.objects.changes();
     let order = ordered_key(watched);
     // The log has the key's columns in the order of the settings.
-    let index_in_log = |column: &Indexed| watched.key.iter().position(|slot| *slot == column.slot).unwrap_or(0);
+    let index_in_log =
+        |column: &Indexed| watched.key.iter().position(|slot| *slot == column.slot).unwrap_or(0);
     let columns = list(order.iter().map(|column| format!("k{}", index_in_log(column))));
     let values = list((0..order.len()).map(|index| format!("?{}", index + 3)));
-    let same = all(order.iter().enumerate().map(|(index, column)| {
-        format!("l.k{} is ?{} collate binary", index_in_log(column), index + 3)
-    }));
+    let same = all(order
+        .iter()
+        .enumerate()
+        .map(|(index, column)| format!("l.k{} is ?{} collate binary", index_in_log(column), index + 3)));
     let sql = format!(
         "insert into {log} (seq, first, first_at, at, deleted, {columns}) select ?1, ?1, ?2, ?2, 0, {values} \
          where not exists (select 1 from {log} as l where {same})"

@@ -29,25 +29,43 @@ pub(in crate::capture) fn replaced<'a>(objects: &Objects, table: &'a Table, key:
     Replaced { table, name: objects.replaced(), slots }
 }
 
-/// Makes all triggers.
+/// Makes all triggers. Where an event has several, their order does not matter.
 pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key: &[usize]) -> String {
     let replaced = replaced(objects, table, key);
     let log = Log { objects, table, key };
     let (collides, put_aside) = replaced.before_insert();
     let (update_collides, update_put_aside) = replaced.before_update();
+    let (moved, changed) = (log.key_differs(), log.anything_differs());
+    let same_key_changed = format!("({changed}) and not ({moved})");
+    // A row replaced by one of the same key needs nothing beyond what the new one gets; and it may stay put aside, since
+    // what is kept of it is true of the new one too.
+    let (insert_replaces, update_replaces) =
+        (replaced.others_than(&["new"]), replaced.others_than(&["old", "new"]));
     let vanished = log.vanished(&replaced);
-    let insert = vanished.clone() + &log.moved("new", "0", "") + &log.settle();
-    let old_key = log.moved("old", "1", &format!(" where {}", log.key_differs()));
-    let update = replaced.forget_old() + &vanished + &old_key + &log.moved("new", "0", "") + &log.settle();
-    let delete = replaced.forget_old() + &log.moved("old", "1", "") + &log.settle();
+    let (new, gone) = (log.moves("new", Fate::Exists), log.moves("old", Fate::Deleted));
     [
         objects.trigger(Event::BeforeInsert, table, &collides, &put_aside),
         objects.trigger(Event::BeforeUpdate, table, &update_collides, &update_put_aside),
-        objects.trigger(Event::Insert, table, "", &insert),
-        objects.trigger(Event::Update, table, &log.anything_differs(), &update),
-        objects.trigger(Event::Delete, table, "", &delete),
+        objects.trigger(Event::Insert, table, "", &new),
+        objects.trigger(Event::Update, table, &same_key_changed, &new),
+        objects.trigger(Event::UpdateOfKey, table, &moved, &(gone.clone() + &new)),
+        objects.trigger(Event::Delete, table, "", &(replaced.forget_old() + &gone)),
+        objects.trigger(Event::ReplacingInsert, table, &insert_replaces, &vanished),
+        objects.trigger(
+            Event::ReplacingUpdate,
+            table,
+            &update_replaces,
+            &(replaced.forget_old() + &vanished),
+        ),
     ]
     .concat()
+}
+
+/// What became of the row of a key.
+#[derive(Clone, Copy)]
+enum Fate {
+    Exists,
+    Deleted,
 }
 
 /// SQL that moves keys to new places.
@@ -58,51 +76,71 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// The key of `old` or `new` gets a new place, and its former ones are cleared away.
-    fn moved(&self, image: &str, deleted: &str, condition: &str) -> String {
-        let key: Vec<String> = self.key.iter().map(|slot| format!("{image}.{}", self.table.column(*slot))).collect();
+    /// The key of `old` or `new` gets a new place, and its former one is cleared away.
+    ///
+    /// With VALUES and the number just drawn: a SELECT that reads the table it inserts into goes through a temporary table,
+    /// which costs a writer several times as much.
+    fn moves(&self, image: &str, fate: Fate) -> String {
+        let key: Vec<String> =
+            self.key.iter().map(|slot| format!("{image}.{}", self.table.column(*slot))).collect();
         let log = self.objects.changes();
-        let same = self.same_key(&log, &key);
-        let newest = format!("(select max(l.seq) from {log} as l where {})", self.same_key("l", &key));
-        self.insert(&key, deleted, condition) + &format!("  delete from {log} where {same} and seq < {newest};\n")
-    }
-
-    /// The keys of rows that were replaced without a word.
-    fn vanished(&self, replaced: &Replaced<'_>) -> String {
-        let (log, aside) = (self.objects.changes(), &replaced.name);
-        let key: Vec<String> = self.key.iter().map(|slot| format!("{aside}.c{slot}")).collect();
-        let gone = replaced.is_gone();
-        let insert = self.insert(&key, "1", &format!(" from {aside} where {gone}"));
-        let newer = format!("exists (select 1 from {log} as l where l.seq > {log}.seq and {})", {
-            let own: Vec<String> = (0..self.key.len()).map(|index| format!("{log}.k{index}")).collect();
-            self.same_key("l", &own)
-        });
-        let clear = format!(
-            "  delete from {log} where seq in (select k.seq from {aside} join {log} as k on {} where {gone}) and {newer};\n",
-            self.same_key("k", &key)
-        );
-        insert + &clear + &replaced.forget_gone()
-    }
-
-    fn insert(&self, key: &[String], deleted: &str, rest: &str) -> String {
-        let log = self.objects.changes();
-        // What some consumer has not passed yet stays in its place.
-        let waiting = format!(
-            "from {log} as l where {} and l.first > (select min(consumed) from seriatim_consumer where capture = {})",
-            self.same_key("l", key),
-            self.objects.capture
-        );
-        let columns = list((0..key.len()).map(|index| format!("k{index}")));
+        let deleted = match fate {
+            Fate::Exists => "0",
+            Fate::Deleted => "1",
+        };
         format!(
-            "  insert into {log} (first, first_at, at, deleted, {columns}) select \
-             ifnull((select l.first {waiting}), 0), ifnull((select l.first_at {waiting}), {NOW_MS}), {NOW_MS}, {deleted}, {}{rest};\n",
-            list(key.iter().cloned())
+            "  insert into {log} {} values ({});\n\
+            \x20 delete from {log} where {} and seq < last_insert_rowid();\n\
+            \x20 update {log} set first = seq where seq = last_insert_rowid() and first = 0;\n",
+            self.columns(),
+            self.values(&key, deleted),
+            self.same_key(&log, &key)
         )
     }
 
-    /// A row that nobody waits for has one place: its number was not known before it was drawn.
-    fn settle(&self) -> String {
-        format!("  update {} set first = seq where first = 0;\n", self.objects.changes())
+    /// The keys of rows that were replaced without a word. One may belong to the row that replaced it.
+    fn vanished(&self, replaced: &Replaced<'_>) -> String {
+        let (log, aside, gone) = (self.objects.changes(), &replaced.name, replaced.is_gone());
+        let key: Vec<String> = self.key.iter().map(|slot| format!("{aside}.c{slot}")).collect();
+        let own: Vec<String> = (0..self.key.len()).map(|index| format!("{log}.k{index}")).collect();
+        let taken = all(self
+            .key
+            .iter()
+            .zip(&key)
+            .flat_map(|(slot, value)| self.table.same_key_column(self.key, *slot, value)));
+        let deleted = format!("not exists (select 1 from {} as r where {taken})", self.table.quoted());
+        format!(
+            "  insert into {log} {} select {} from {aside} where {gone};\n\
+            \x20 delete from {log} where seq in (select k.seq from {aside} join {log} as k on {} where {gone})\n    \
+             and exists (select 1 from {log} as l where l.seq > {log}.seq and {});\n\
+            \x20 update {log} set first = seq where first = 0;\n{}",
+            self.columns(),
+            self.values(&key, &deleted),
+            self.same_key("k", &key),
+            self.same_key("l", &own),
+            replaced.forget_gone()
+        )
+    }
+
+    fn columns(&self) -> String {
+        format!(
+            "(first, first_at, at, deleted, {})",
+            list((0..self.key.len()).map(|index| format!("k{index}")))
+        )
+    }
+
+    /// What some consumer has not passed yet stays in its place. Otherwise that is still zero: the number is not drawn yet.
+    fn values(&self, key: &[String], deleted: &str) -> String {
+        let waiting = format!(
+            "from {} as l where {} and l.first > (select min(consumed) from seriatim_consumer where capture = {})",
+            self.objects.changes(),
+            self.same_key("l", key),
+            self.objects.capture
+        );
+        format!(
+            "ifnull((select l.first {waiting}), 0), ifnull((select l.first_at {waiting}), {NOW_MS}), {NOW_MS}, {deleted}, {}",
+            list(key.iter().cloned())
+        )
     }
 
     /// `+` takes the affinity away, without which the index on the key (that has none) would not be used.
