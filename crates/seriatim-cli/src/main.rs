@@ -20,6 +20,9 @@ mod signals;
 
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use args::{Arguments, LogFormat};
 use clap::Parser;
 use error::{Error, Exit};

@@ -62,6 +62,14 @@ impl Place {
         }
     }
 
+    /// What comes first is read first.
+    fn order(&self) -> (bool, i64, u64) {
+        match self {
+            Place::Backfill(row) => (false, row.registration, row.ordinal),
+            Place::Live(number) => (true, 0, *number),
+        }
+    }
+
     /// How many rows or changes lie between here and a later place of the same pass.
     fn ahead(&self, later: &Place) -> Option<u64> {
         let difference = match (self, later) {
@@ -87,22 +95,15 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The group of `cursors[0]`. An error names the position that is not one of ours.
-    pub(super) fn first_of(cursors: &[Cursor]) -> Result<Option<Self>, Position> {
-        let Some(first) = cursors.first() else { return Ok(None) };
-        let at = Place::parse(&first.after).ok_or_else(|| first.after.clone())?;
-        let mut group = Group { at, most: None, members: Vec::new() };
-        for cursor in cursors {
-            if cursor.after == first.after {
-                group.members.push(cursor.partition);
-                continue;
-            }
-            let place = Place::parse(&cursor.after).ok_or_else(|| cursor.after.clone())?;
-            if let Some(ahead) = group.at.ahead(&place) {
-                group.most = Some(group.most.map_or(ahead, |most| most.min(ahead)));
-            }
-        }
-        Ok(Some(group))
+    /// The cursors that stand furthest behind. An error names the position that is not one of ours.
+    pub(super) fn furthest_behind(cursors: &[Cursor]) -> Result<Option<Self>, Position> {
+        let place = |cursor: &Cursor| Place::parse(&cursor.after).ok_or_else(|| cursor.after.clone());
+        let places: Vec<Place> = cursors.iter().map(place).collect::<Result<_, _>>()?;
+        let Some(at) = places.iter().min_by_key(|place| place.order()).cloned() else { return Ok(None) };
+        let most = places.iter().filter_map(|place| at.ahead(place)).min();
+        let together = cursors.iter().zip(&places).filter(|(_, place)| **place == at);
+        let members = together.map(|(cursor, _)| cursor.partition).collect();
+        Ok(Some(Group { at, most, members }))
     }
 }
 
@@ -131,8 +132,8 @@ mod tests {
 
     #[test]
     fn cursors_at_one_place_are_read_together_up_to_the_next_one() {
-        let cursors = [cursor(3, "10"), cursor(1, "25"), cursor(2, "10"), cursor(0, "12"), cursor(4, "5")];
-        let group = Group::first_of(&cursors).unwrap().unwrap();
+        let cursors = [cursor(1, "25"), cursor(3, "10"), cursor(2, "10"), cursor(0, "12")];
+        let group = Group::furthest_behind(&cursors).unwrap().unwrap();
         assert_eq!(group.members, [Partition(3), Partition(2)]);
         assert_eq!(group.most, Some(2));
     }
@@ -140,7 +141,8 @@ mod tests {
     #[test]
     fn a_backfill_stops_where_another_partition_is_in_the_same_backfill() {
         let cursors =
-            [cursor(0, "b:1:5:[5]"), cursor(1, "99"), cursor(2, "b:1:9:[9]"), cursor(3, "b:2:6:[6]")];
-        assert_eq!(Group::first_of(&cursors).unwrap().unwrap().most, Some(4));
+            [cursor(1, "99"), cursor(0, "b:1:5:[5]"), cursor(2, "b:1:9:[9]"), cursor(3, "b:2:6:[6]")];
+        let group = Group::furthest_behind(&cursors).unwrap().unwrap();
+        assert_eq!((group.members, group.most), (vec![Partition(0)], Some(4)));
     }
 }

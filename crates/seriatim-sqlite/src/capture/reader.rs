@@ -78,7 +78,7 @@ impl Reader {
         Ok(watched)
     }
 
-    /// Reads on for the first cursor and for those that stand at the same place.
+    /// Reads on for the cursors that stand furthest behind.
     pub(super) fn read(
         &mut self,
         connection: &mut Connection,
@@ -86,7 +86,7 @@ impl Reader {
         cursors: &[Cursor],
         limit: Limit,
     ) -> Result<Outcome, Fault> {
-        let group = Group::first_of(cursors).map_err(|foreign| settings.names.not_a_position(&foreign))?;
+        let group = Group::furthest_behind(cursors).map_err(|foreign| settings.names.not_a_position(&foreign))?;
         let Some(group) = group else { return Ok(Outcome::Slices(Vec::new())) };
         let transaction = connection.transaction()?;
         let watched = self.watched(&transaction, settings)?;

@@ -45,11 +45,12 @@ struct Busy {
     waiting: VecDeque<Entry>,
 }
 
-/// A place that the low-water mark passes once it is done.
+/// What one read found, as far as it was not taken yet.
 #[derive(Debug)]
-struct Mark {
-    position: Position,
-    done: bool,
+struct Incoming {
+    changes: std::vec::IntoIter<Change>,
+    /// The number of the next of them.
+    next: u64,
 }
 
 /// Changes to be handled together. Those of one key are in order.
@@ -65,12 +66,15 @@ pub struct Batch {
 /// The changes of one partition on their way through the handler.
 #[derive(Debug, Default)]
 pub struct Lanes {
+    /// Changes that waited for their lane and can go on: before all that is incoming.
     ready: VecDeque<Entry>,
+    incoming: VecDeque<Incoming>,
     busy: ByLane<Busy>,
     parked: HashSet<u64, BuildHasherDefault<AsIs>>,
     /// Changes of parked objects that came up, to be stored with the next checkpoint.
     tail: Vec<Change>,
-    marks: VecDeque<Mark>,
+    /// Each place that the low-water mark has not passed yet: its position when it is done, `None` while it is open.
+    marks: VecDeque<Option<Position>>,
     /// The number of the first mark.
     first_mark: u64,
     low_water: Option<Position>,
@@ -89,28 +93,46 @@ impl Lanes {
 
     /// Takes in what a read found.
     pub fn push(&mut self, slice: Slice) {
-        for change in slice.changes {
-            self.held += 1;
-            self.weight += change.weight();
-            let number = self.mark(change.position.clone(), false);
-            self.ready.push_back(Entry { number, change });
+        if !slice.changes.is_empty() {
+            let next = self.first_mark + self.marks.len() as u64;
+            self.held += slice.changes.len();
+            self.weight += slice.changes.iter().map(Change::weight).sum::<usize>();
+            self.marks.extend(std::iter::repeat_n(None, slice.changes.len()));
+            self.incoming.push_back(Incoming { changes: slice.changes.into_iter(), next });
         }
         // How far the read looked counts too: a partition where nothing happens still moves on.
-        self.mark(slice.upto, true);
+        self.marks.push_back(Some(slice.upto));
         self.advance();
     }
 
-    fn mark(&mut self, position: Position, done: bool) -> u64 {
-        self.marks.push_back(Mark { position, done });
-        self.first_mark + self.marks.len() as u64 - 1
+    /// The next change in line, whether its lane is free or not.
+    fn next(&mut self) -> Option<Entry> {
+        if let Some(entry) = self.ready.pop_front() {
+            return Some(entry);
+        }
+        loop {
+            let incoming = self.incoming.front_mut()?;
+            if let Some(change) = incoming.changes.next() {
+                let number = incoming.next;
+                incoming.next += 1;
+                return Some(Entry { number, change });
+            }
+            self.incoming.pop_front();
+        }
     }
 
     /// The next changes that may run now, at most `max` of them; `None` when there are none.
     pub fn take(&mut self, max: usize) -> Option<Batch> {
         let number = self.next_batch;
-        let mut batch = Batch { number, entries: Vec::new(), lanes: Vec::new(), changes: Vec::new() };
+        let room = max.min(self.held);
+        let mut batch = Batch {
+            number,
+            entries: Vec::with_capacity(room),
+            lanes: Vec::with_capacity(room),
+            changes: Vec::with_capacity(room),
+        };
         while batch.changes.len() < max && !self.barrier {
-            let Some(entry) = self.ready.pop_front() else {
+            let Some(entry) = self.next() else {
                 break;
             };
             if entry.change.key.is_none() {
@@ -169,12 +191,12 @@ impl Lanes {
     fn settle(&mut self, number: u64, change: &Change) {
         self.held -= 1;
         self.weight -= change.weight();
-        self.marks[(number - self.first_mark) as usize].done = true;
+        self.marks[(number - self.first_mark) as usize] = Some(change.position.clone());
     }
 
     fn advance(&mut self) {
-        while self.marks.front().is_some_and(|mark| mark.done) {
-            self.low_water = self.marks.pop_front().map(|mark| mark.position);
+        while let Some(Some(position)) = self.marks.pop_front_if(|mark| mark.is_some()) {
+            self.low_water = Some(position);
             self.first_mark += 1;
         }
     }
@@ -200,11 +222,13 @@ impl Lanes {
     }
 
     /// Where the low-water mark will stand once this batch is complete.
-    pub fn low_water_after(&self, batch: &Batch) -> Option<&Position> {
-        let mut inside = batch.entries.iter().copied().peekable();
-        let numbered = self.marks.iter().zip(self.first_mark..);
-        let passed = numbered.take_while(|(mark, number)| inside.next_if_eq(number).is_some() || mark.done);
-        passed.last().map(|(mark, _)| &mark.position).or(self.low_water())
+    pub fn low_water_after<'a>(&'a self, batch: &'a Batch) -> Option<&'a Position> {
+        let mut inside = batch.entries.iter().zip(&batch.changes).peekable();
+        let position = |(mark, number): (&'a Option<Position>, u64)| match inside.next_if(|(at, _)| **at == number) {
+            Some((_, change)) => Some(&change.position),
+            None => mark.as_ref(),
+        };
+        self.marks.iter().zip(self.first_mark..).map_while(position).last().or(self.low_water())
     }
 
     /// How many changes are inside: ready, waiting or in flight.

@@ -2,7 +2,7 @@
 //!
 //! Partitions ask when they have room, so the reader never holds anything itself and memory stays bounded whatever the
 //! backlog. Partitions at the same position are served by one pass over the source; one that fell behind is read for
-//! separately, in turn with the others, until it meets them.
+//! separately, until it meets the others.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,6 +21,9 @@ const LIMIT: Limit = Limit { rows: 4096, bytes: 4 << 20 };
 
 /// How long the first to ask waits for the others, so that one pass serves them all.
 const GATHER: Duration = Duration::from_millis(2);
+
+/// One pass of so many is for whoever has waited longest.
+const TURNS: u32 = 4;
 
 /// A slice, or why there will be none.
 pub(super) type Answer = Result<Slice, Arc<SourceError>>;
@@ -66,7 +69,7 @@ pub(super) fn spawn(feed: Arc<dyn Feed>, idle: Duration) -> ReaderHandle {
     let (wants, questions) = mpsc::unbounded_channel();
     let open = Arc::new(AtomicUsize::new(0));
     let handle = ReaderHandle { wants, open: Arc::clone(&open) };
-    let reader = Reader { feed, idle, questions, open, waiting: VecDeque::new(), end: None };
+    let reader = Reader { feed, idle, questions, open, waiting: VecDeque::new(), turn: 0, end: None };
     tokio::spawn(reader.run());
     handle
 }
@@ -78,6 +81,7 @@ struct Reader {
     open: Arc<AtomicUsize>,
     /// Longest waiting first.
     waiting: VecDeque<Want>,
+    turn: u32,
     /// Where the last pass ended if it found nothing, and whom it told so.
     end: Option<End>,
 }
@@ -98,7 +102,7 @@ impl Reader {
         let mut failed = 0;
         while self.gather().await {
             self.wait_at_the_end().await;
-            let cursors: Vec<Cursor> = self.waiting.iter().map(|want| want.cursor.clone()).collect();
+            let cursors = self.next_cursors();
             match self.feed.read(&cursors, LIMIT).await {
                 Ok(slices) => {
                     failed = 0;
@@ -156,6 +160,15 @@ impl Reader {
             () = self.feed.wait(self.idle) => {}
             () = somebody => {}
         }
+    }
+
+    /// Those furthest behind go first, so that they catch up and one pass serves all again. But every so often it is the
+    /// turn of whoever has waited longest: one partition far behind does not hold up the rest.
+    fn next_cursors(&mut self) -> Vec<Cursor> {
+        self.turn = (self.turn + 1) % TURNS;
+        let longest = self.waiting.front().map(|want| want.cursor.after.clone());
+        let offered = self.waiting.iter().map(|want| &want.cursor);
+        offered.filter(|cursor| self.turn != 0 || Some(&cursor.after) == longest.as_ref()).cloned().collect()
     }
 
     fn deliver(&mut self, slices: Vec<Slice>) {

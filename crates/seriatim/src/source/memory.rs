@@ -104,18 +104,17 @@ impl Feed for MemoryFeed {
     }
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
-        let Some(first) = cursors.first() else {
+        let Some(from) = cursors.iter().map(|cursor| place(&cursor.after)).min() else {
             return Ok(Vec::new());
         };
         let mut state = self.state();
         state.read = state.changes.len() as u64;
-        let from = place(&first.after);
         let next_group =
             cursors.iter().map(|cursor| place(&cursor.after)).filter(|after| *after > from).min();
         let newest = state.changes.len() as u64;
         let upto = newest.min(from + limit.rows as u64).min(next_group.unwrap_or(u64::MAX)).max(from);
         let looked_at = &state.changes[from as usize..upto as usize];
-        let together = cursors.iter().filter(|cursor| cursor.after == first.after);
+        let together = cursors.iter().filter(|cursor| place(&cursor.after) == from);
         let slice = |cursor: &Cursor| Slice {
             partition: cursor.partition,
             changes: looked_at

@@ -129,11 +129,11 @@ pub trait Feed: Send + Sync + 'static {
     /// partition of a new consumer begins. Calling it again changes nothing and returns the same position.
     async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError>;
 
-    /// Reads on for `cursors[0]` and for whichever of the others the same pass can serve.
+    /// Reads on for the cursors that stand furthest behind, in one pass, and returns a slice for each of them.
     ///
-    /// Returns a slice for each partition it served, `cursors[0]` always among them. Rows of partitions that were not
-    /// asked for are passed over. A caller that puts the longest-waiting cursor first serves all fairly, so one
-    /// partition far behind never holds up the rest.
+    /// A pass ends, at the latest, where another cursor stands: from there on both are read together. Rows of partitions
+    /// that were not asked for are passed over. The caller sees to it that those in front get their turn too, by
+    /// leaving out the others.
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError>;
 
     /// Returns when something may have been committed since the last read began, or after `timeout`.
