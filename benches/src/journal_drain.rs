@@ -101,18 +101,10 @@ async fn run(path: &Path, start: Start) -> anyhow::Result<u64> {
 
 async fn drain(path: &Path, backlog: Backlog) -> anyhow::Result<f64> {
     let began = clock::now();
-    let c0 = cpu();
     let handled = run(path, Start::Now).await?;
     let seconds = began.elapsed().as_secs_f64();
-    eprintln!("drain cpu {:.3} wall {:.3}", cpu() - c0, seconds);
     ensure!(handled == backlog.0, "{handled} changes were handled instead of {}", backlog.0);
     Ok(handled as f64 / seconds)
-}
-
-fn cpu() -> f64 {
-    let s = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let f: Vec<&str> = s.rsplit(')').next().unwrap().split_whitespace().collect();
-    (f[11].parse::<f64>().unwrap() + f[12].parse::<f64>().unwrap()) / 100.0
 }
 
 fn bare_select(path: &Path, backlog: Backlog) -> anyhow::Result<f64> {

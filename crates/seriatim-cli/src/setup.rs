@@ -93,15 +93,21 @@ pub async fn consumer(feed: &FeedConfig, store: &dyn Store) -> Result<Consumer> 
 pub async fn watch(feed: &FeedConfig, store: &SqliteStore) -> Result<()> {
     let capture = capture(feed);
     let consumer = consumer(feed, store).await?;
-    let has_checkpoints = store.feeds().await?.contains(&feed.name);
-    if has_checkpoints && !capture.knows(&consumer).await? {
-        let what = "the store has checkpoints of it, but the source does not know it: the source was replaced or restored";
-        let help = format!("`seriatim rewind {} --to beginning` starts it afresh on this source", feed.name);
-        return Err(Error::failed(what).help(help));
-    }
+    known_to_source(feed, store).await?;
     let start = capture.install(&consumer, &feed.start).await?;
     store.ensure(&feed.name, feed.partitions, &start).await?;
     Ok(())
+}
+
+/// Fails when the store has checkpoints of the feed and its source has never heard of it.
+pub async fn known_to_source(feed: &FeedConfig, store: &SqliteStore) -> Result<()> {
+    let consumer = consumer(feed, store).await?;
+    if !store.feeds().await?.contains(&feed.name) || capture(feed).knows(&consumer).await? {
+        return Ok(());
+    }
+    let what = "the store has checkpoints of it, but the source does not know it: the source was replaced or restored";
+    let help = format!("`seriatim rewind {} --to beginning` starts it afresh on this source", feed.name);
+    Err(Error::failed(what).help(help))
 }
 
 /// Whether two paths lead to one SQLite database.

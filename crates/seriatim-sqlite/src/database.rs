@@ -1,9 +1,10 @@
 //! A SQLite file, and connections to it that each live on a thread of their own.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::SqliteError;
@@ -34,6 +35,8 @@ pub enum Access {
 #[derive(Clone, Debug)]
 pub struct Database {
     path: PathBuf,
+    /// Which file it is, whatever its name stands for later.
+    file: Option<(u64, u64)>,
     calls: mpsc::Sender<Call>,
 }
 
@@ -73,7 +76,8 @@ impl Database {
             })
             .map_err(|cause| SqliteError::thread(&path, cause))?;
         opened.await.map_err(|_| SqliteError::gone(&path))??;
-        Ok(Database { path, calls })
+        let file = identity(&path);
+        Ok(Database { path, file, calls })
     }
 
     /// Runs a closure on the connection and returns what it returns. `doing` says what for, in errors.
@@ -82,6 +86,10 @@ impl Database {
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        // Writing on into a file that has lost its name would lose everything, in silence.
+        if identity(&self.path) != self.file {
+            return Err(SqliteError::replaced(&self.path));
+        }
         let (reply, answer) = oneshot::channel();
         let call: Call = Box::new(move |connection| drop(reply.send(work(connection))));
         self.calls.send(call).await.map_err(|_| SqliteError::gone(&self.path))?;
@@ -93,6 +101,11 @@ impl Database {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Which file a path stands for now.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// Opens the file as it is, looks, and has closed it when it returns.
@@ -122,6 +135,18 @@ fn connect(path: &Path, access: Access) -> Result<Connection, SqliteError> {
     Ok(connection)
 }
 
+/// SQLite does not wait for its busy timeout when two connections switch a file at the same time.
+fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let pause = Duration::from_millis(10);
+    for _ in 0..BUSY_TIMEOUT.as_millis() / pause.as_millis() {
+        match connection.pragma_update(None, "journal_mode", "wal") {
+            Err(busy) if busy.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => std::thread::sleep(pause),
+            switched => return switched,
+        }
+    }
+    connection.pragma_update(None, "journal_mode", "wal")
+}
+
 fn configure(connection: &Connection, access: Access) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(128);
@@ -129,7 +154,7 @@ fn configure(connection: &Connection, access: Access) -> rusqlite::Result<()> {
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     if matches!(access, Access::Write | Access::Create) {
         if !mode.eq_ignore_ascii_case("wal") {
-            connection.pragma_update(None, "journal_mode", "wal")?;
+            switch_to_wal(connection)?;
         }
         // In WAL mode this survives the death of the process; only a power failure can undo the last commits,
         // and then effect and checkpoint, or parked change and position, go together.

@@ -40,6 +40,12 @@ impl SqliteError {
         SqliteError { path: path.to_owned(), doing: "using", said, remedy, cause: None }
     }
 
+    pub(crate) fn replaced(path: &Path) -> Self {
+        let said = "the file was removed or replaced while it was in use".to_owned();
+        let remedy = Remedy::Person("put the file back, or start again with the new one".to_owned());
+        SqliteError { path: path.to_owned(), doing: "using", said, remedy, cause: None }
+    }
+
     pub(crate) fn thread(path: &Path, cause: std::io::Error) -> Self {
         let said = format!("no thread for the connection: {cause}");
         let remedy = Remedy::Person("raise the limit on threads for this user".to_owned());

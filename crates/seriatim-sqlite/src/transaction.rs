@@ -5,7 +5,6 @@
 //!                          └─ no: rollback          └─ failed: rollback
 //! ```
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -70,6 +69,8 @@ where
 enum Stopped {
     Fenced(seriatim::name::Epoch),
     Failed(Failure),
+    /// The effect ended the transaction, and whatever came after that is committed already.
+    Ended,
     Abandoned,
 }
 
@@ -110,6 +111,11 @@ where
             Ok(()) => Ok(()),
             Err(Stopped::Fenced(by)) => Err(CommitError::Fenced { by }),
             Err(Stopped::Failed(failure)) => Err(CommitError::Failed(failure)),
+            Err(Stopped::Ended) => Err(CommitError::Store(StoreError::needs_attention(
+                "the handler ended the transaction that its effect and the checkpoint are in (a COMMIT or ROLLBACK, or a \
+                 constraint ON CONFLICT ROLLBACK whose error it ignored)",
+                "take that out of the handler; part of the effect of the last changes may have happened",
+            ))),
             Err(Stopped::Abandoned) => unreachable!("this caller is still waiting"),
         }
     }
@@ -131,6 +137,9 @@ where
         if let Err(failure) = self.affect(&transaction) {
             return the_changes_or_the_store(failure);
         }
+        if transaction.is_autocommit() {
+            return Ok(Err(Stopped::Ended));
+        }
         if let Fence::Closed { by } = checkpoint(&transaction, &self.lease, &self.checkpoint)? {
             return Ok(Err(Stopped::Fenced(by)));
         }
@@ -146,9 +155,8 @@ where
             return Ok(());
         }
         // A panic must not take the connection's thread with it.
-        catch_unwind(AssertUnwindSafe(|| (self.effect)(&self.changes, transaction))).unwrap_or_else(|panic| {
-            Err(Failure::change(format!("the handler panicked: {}", message(&*panic))))
-        })
+        catch_unwind(AssertUnwindSafe(|| (self.effect)(&self.changes, transaction)))
+            .unwrap_or_else(|panic| Err(Failure::panicked(&*panic)))
     }
 
     fn is_abandoned(&self) -> bool {
@@ -163,9 +171,4 @@ fn the_changes_or_the_store(failure: Failure) -> rusqlite::Result<Result<(), Sto
         Ok(cause) => Ok(Err(Stopped::Failed(Failure { cause, ..failure }))),
         Err(cause) => Ok(Err(Stopped::Failed(Failure { cause, ..failure }))),
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

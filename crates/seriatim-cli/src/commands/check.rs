@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
-use seriatim_sqlite::{Installed, SqlEffect, SqlProblem, SqliteStore};
+use seriatim::Store;
+use seriatim::store::EnsureError;
+use seriatim_sqlite::{Installed, SqliteStore};
 
-use crate::config::{Config, Database, FeedConfig, HandlerKind};
+use crate::config::{Config, Database, FeedConfig};
 use crate::error::{Error, Result};
 use crate::output::{self, BAD, GOOD, PLAIN, Table, WARN};
+use crate::handlers;
 use crate::setup::{self, Guarantee};
-
-const COLUMNS: &str = include_str!("../../queries/table_columns.sql");
 
 /// What was found about one thing that the config names.
 struct Finding {
@@ -98,36 +98,24 @@ async fn check_feed(config: &Config, feed: &FeedConfig) -> Result<String> {
         Installed::Installed => "is installed",
         Installed::NotYet => "is not installed yet: `run` will do it",
     };
-    if let HandlerKind::Sql { sql, delete } = &feed.handler.kind {
-        let (columns, key) = shape(feed)?;
-        let effect = SqlEffect::new(sql, delete.as_deref());
-        let checked = effect.check(feed.database.path(), &columns, &key).await;
-        checked.map_err(|problem| bad_sql(feed, problem))?;
-    }
+    handlers::check(feed).await?;
+    agrees_with_store(config, feed).await?;
     let guarantee = Guarantee::of(feed, config).as_str();
     Ok(format!("{} of {} {installed}; {guarantee}", feed.capture.as_str(), feed.table))
 }
 
-/// The names of the table's columns, and of those in its key.
-fn shape(feed: &FeedConfig) -> Result<(Vec<String>, Vec<String>)> {
-    let read = || {
-        let connection = Connection::open_with_flags(feed.database.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let mut statement = connection.prepare(COLUMNS)?;
-        let columns = statement.query_map([&feed.table], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        columns.collect::<rusqlite::Result<Vec<(String, i64)>>>()
-    };
-    let columns =
-        read().map_err(|cause| Error::failed("the table's columns cannot be read").caused_by(cause))?;
-    let primary = columns.iter().filter(|(_, place)| *place > 0).map(|(name, _)| name.clone());
-    let key = feed.key.clone().unwrap_or_else(|| primary.collect());
-    Ok((columns.into_iter().map(|(name, _)| name).collect(), key))
-}
-
-fn bad_sql(feed: &FeedConfig, problem: SqlProblem) -> Error {
-    match problem {
-        SqlProblem::Database(error) => setup::unusable(feed.database.path(), &error),
-        problem => Error::failed(problem.to_string()).help(format!("mend feed.{}.handler.sql", feed.name)),
+/// Whether the feed is still the one that the store has checkpoints of.
+async fn agrees_with_store(config: &Config, feed: &FeedConfig) -> Result<()> {
+    let Some(store) = setup::existing_store(config).await? else { return Ok(()) };
+    let leases = store.view(std::slice::from_ref(&feed.name)).await?.leases.len() as u32;
+    if leases == 0 {
+        return Ok(());
     }
+    if leases != feed.partitions {
+        let (feed, wanted) = (feed.name.clone(), feed.partitions);
+        return Err(EnsureError::PartitionCount { feed, existing: leases, wanted }.into());
+    }
+    setup::known_to_source(feed, &store).await
 }
 
 /// Whether this user may write the file, and beside it: SQLite keeps its log there.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use seriatim::change::Position;
 use seriatim::lease::{LeaseView, View};
 use seriatim::source::{Feed, Start};
+use seriatim::store::OnRewind;
 use seriatim::{Partition, Store};
 use seriatim_sqlite::SqliteStore;
 
@@ -38,9 +39,19 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     }
     let place = place(feed, &store, &target, partition).await;
     let position = place.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
-    rewind(&store, &leases, &position).await?;
+    let parked = match target {
+        // Every row is read again, so nothing has to wait behind what failed before.
+        Target::Start(Start::Beginning) => OnRewind::DropParked,
+        _ => OnRewind::KeepParked,
+    };
+    let waiting = store.parked(&feed.name, partition).await?.len();
+    rewind(&store, &leases, &position, parked).await?;
     let which = partition.map_or("all partitions".to_owned(), |partition| format!("partition {partition}"));
     output::line(format_args!("feed {}: {which} set to {} (position {position})", feed.name, arguments.to))?;
+    if waiting > 0 {
+        let fate = if parked == OnRewind::DropParked { "are not parked any more" } else { "stay parked" };
+        output::line(format_args!("feed {}: {waiting} objects {fate}", feed.name))?;
+    }
     Ok(())
 }
 
@@ -98,9 +109,9 @@ async fn place(
     }
 }
 
-async fn rewind(store: &SqliteStore, leases: &[&LeaseView], position: &Position) -> Result<()> {
+async fn rewind(store: &SqliteStore, leases: &[&LeaseView], position: &Position, parked: OnRewind) -> Result<()> {
     for lease in leases {
-        if !store.rewind(lease, position).await? {
+        if !store.rewind(lease, position, parked).await? {
             let what = format!("partition {} changed hands in the meantime and is not rewound", lease.id);
             return Err(Error::failed(what).help("run the same command again"));
         }

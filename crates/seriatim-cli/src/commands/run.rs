@@ -27,9 +27,14 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     let mut host = Host::new(name.as_str(), store.clone()).leases(config.lease);
     let mut backfills = tokio::task::JoinSet::new();
     for feed in feeds {
-        announce(feed, Guarantee::of(feed, config));
         let capture = Arc::new(setup::capture(feed));
-        let handling = handlers::of(feed, config, &store, &closed);
+        let ready = async {
+            capture.check().await?;
+            handlers::check(feed).await?;
+            handlers::of(feed, config, &store, &closed)
+        };
+        let handling = ready.await.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
+        announce(feed, Guarantee::of(feed, config));
         let consumer = setup::consumer(feed, &*store).await?;
         backfills.spawn(tell_of_backfill(
             Arc::clone(&capture) as Arc<dyn Feed>,
@@ -114,8 +119,9 @@ fn explain(error: HostError) -> Error {
             .help("give this one another name with --host, or leave --host out"),
         HostError::Source { feed, error } => Error::from(error).about(&format!("feed {feed}")),
         HostError::Feed(error) => error.into(),
+        HostError::Settings(wrong) => Error::usage(wrong),
         HostError::Store(error) => Error::from(error).about("store"),
         error @ HostError::SourceReplaced { .. } => Error::failed(error.to_string()),
-        error @ HostError::AllStopped(_) => Error::failed(error.to_string()),
+        error @ HostError::Stopped(_) => Error::failed(error.to_string()),
     }
 }

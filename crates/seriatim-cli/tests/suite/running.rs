@@ -305,6 +305,67 @@ fn two_feeds_of_one_table_go_their_own_way() {
 }
 
 #[test]
+fn handler_sql_that_cannot_work_is_refused_at_the_start() {
+    let refused = |old: &str, new: &str, words: &[&str]| {
+        let shop = ledger();
+        shop.reconfigure(old, new);
+        shop.sql("insert into orders (customer, amount, revision) values ('a', 1, 1)");
+        shop.run("run --once").expect(1, words);
+        shop.run("check").expect(1, words);
+        assert_eq!(handled(&patient(&shop)), 0);
+    };
+    refused(":new_amount", ":new_amuont", &["feed totals", ":new_amuont"]);
+    refused("insert into handled", "insert into handlet", &["feed totals", "handlet"]);
+    refused("+ 1));", "+ 1)); commit;", &["feed totals", "COMMIT"]);
+}
+
+#[test]
+fn a_renamed_column_does_not_become_null() {
+    let shop = ledger();
+    shop.sql("insert into orders (customer, amount, revision) values ('a', 1, 1)");
+    let mut running = host(&shop, "a");
+    let connection = patient(&shop);
+    until("it works", || handled(&connection) == 1);
+    shop.sql("alter table orders rename column amount to cents; update orders set cents = 5, revision = 2");
+    until("it says so", || {
+        std::fs::read_to_string(shop.path("hosts.log")).unwrap().contains("which the table does not have any more")
+    });
+    let total: i64 = connection.query_row("select amount from totals", [], |row| row.get(0)).unwrap();
+    assert_eq!((total, handled(&connection)), (1, 1), "nothing is made up, nothing is parked");
+    running.kill().unwrap();
+    running.wait().unwrap();
+}
+
+#[test]
+fn a_file_that_is_replaced_under_a_host_ends_it() {
+    let shop = ledger();
+    let mut running = host(&shop, "a");
+    until("it is there", || shop.run("status --json").stdout.contains(r#""name":"a""#));
+    std::fs::rename(shop.path("shop.db"), shop.path("old.db")).unwrap();
+    shop.sql(SCHEMA);
+    assert!(!running.wait().unwrap().success());
+    let log = std::fs::read_to_string(shop.path("hosts.log")).unwrap();
+    assert!(log.contains("removed or replaced while it was in use"), "{log}");
+}
+
+#[test]
+fn rewinding_to_the_beginning_lets_parked_objects_go() {
+    let shop = ledger();
+    shop.reconfigure("batch = 10", "[feed.totals.retry]\nattempts = 1");
+    shop.sql(
+        "insert into orders (customer, amount, revision) values ('a', 1, 1), ('b', 2, 1);
+         create trigger no_b before insert on totals when new.customer = 'b' begin select raise(abort, 'not b'); end;",
+    );
+    shop.run("run --once").expect(0, &[]);
+    shop.run("status").expect(0, &[r#"parked {"id":2}"#, "not b"]);
+    shop.sql("drop trigger no_b; delete from totals; delete from handled");
+    shop.run("rewind totals --to now").expect(0, &["1 objects stay parked"]);
+    shop.run("rewind totals --to beginning").expect(0, &["1 objects are not parked any more"]);
+    shop.run("run --once").expect(0, &[]);
+    assert_exact(&shop, 2);
+}
+
+#[test]
 fn the_demo_proves_itself() {
     Shop::empty().run("demo --seconds 6").expect(0, &["lost                       0", "equal, for"]);
 }

@@ -1,7 +1,7 @@
 //! From a change to the parameters of a statement.
 
 use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef};
-use rusqlite::{Result, Statement};
+use rusqlite::Statement;
 use seriatim::change::Change;
 use seriatim::value::{Columns, Row, Value};
 
@@ -60,17 +60,38 @@ impl Parameter {
         }
     }
 
-    fn value<'v>(&mut self, change: &'v Change) -> ToSqlOutput<'v> {
-        match self {
+    /// The value of the parameter; `Err` with a column's name when the change should have it and has not.
+    fn value<'v>(&mut self, change: &'v Change, columns: usize) -> Result<ToSqlOutput<'v>, Missing> {
+        Ok(match self {
             Parameter::Op => borrowed_text(change.op.as_str()),
             Parameter::Id => id(change.id),
             Parameter::At => ToSqlOutput::Owned(Owned::Text(format!("{:.6}", change.at))),
-            Parameter::Column { image, column, place } => {
-                let row = image.of(change);
-                row.and_then(|row| place.find(row, column)).map_or(null(), exact)
-            }
+            Parameter::Column { image, column, place } => match image.of(change) {
+                None => null(),
+                Some(row) => match place.find(row, column) {
+                    Some(value) => exact(value),
+                    // From before the column was added.
+                    None if *image != Image::Key && row.columns().len() < columns => null(),
+                    None => return Err(Missing(column.clone())),
+                },
+            },
             Parameter::Unknown => null(),
-        }
+        })
+    }
+}
+
+/// A column that the SQL names and the table does not have any more.
+pub(super) struct Missing(pub String);
+
+/// Why a statement did not run for a change.
+pub(super) enum NotRun {
+    Missing(Missing),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for NotRun {
+    fn from(cause: rusqlite::Error) -> Self {
+        NotRun::Sqlite(cause)
     }
 }
 
@@ -95,20 +116,27 @@ impl Place {
 }
 
 impl<'c> Prepared<'c> {
-    pub(super) fn new(statement: Statement<'c>) -> Result<Self> {
+    pub(super) fn new(statement: Statement<'c>) -> rusqlite::Result<Self> {
         let names = (1..=statement.parameter_count()).map(|index| statement.parameter_name(index));
         let parameters = names.map(|name| name.map_or(Parameter::Unknown, Parameter::named)).collect();
         Ok(Prepared { statement, parameters })
     }
 
     /// Runs the statement for one change. Rows that it returns are of no interest.
-    pub(super) fn run(&mut self, change: &Change) -> Result<()> {
+    /// `columns` is how many the table has.
+    pub(super) fn run(&mut self, change: &Change, columns: usize) -> Result<(), NotRun> {
         for (index, parameter) in self.parameters.iter_mut().enumerate() {
-            self.statement.raw_bind_parameter(index + 1, parameter.value(change))?;
+            let value = parameter.value(change, columns).map_err(NotRun::Missing)?;
+            self.statement.raw_bind_parameter(index + 1, value)?;
         }
         let mut rows = self.statement.raw_query();
         while rows.next()?.is_some() {}
         Ok(())
+    }
+
+    /// Only BEGIN, COMMIT and their like neither write nor return anything.
+    pub(super) fn is_about_transactions(&self) -> bool {
+        self.statement.readonly() && self.statement.column_count() == 0
     }
 
     pub(super) fn parameter_names(&self) -> impl Iterator<Item = Option<&str>> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use thiserror::Error;
 
+use super::bind::Prepared;
 use super::{SqlEffect, prepare};
 use crate::database::look;
 use crate::error::SqliteError;
@@ -23,6 +24,9 @@ pub enum SqlProblem {
     /// SQLite does not accept the SQL.
     #[error("SQLite does not accept the SQL: {0}")]
     Sql(String),
+    /// The SQL has a statement that begins or ends a transaction.
+    #[error("the SQL begins or ends a transaction, but it runs inside one already: take BEGIN, COMMIT and the like out")]
+    Transaction,
     /// The SQL has no statement in it.
     #[error("the SQL is empty")]
     Empty,
@@ -53,6 +57,9 @@ fn problem_in(connection: &Connection, sql: &str, known: &[String]) -> Option<Sq
         Ok(statements) => statements,
         Err(cause) => return Some(SqlProblem::Sql(cause.to_string())),
     };
+    if statements.iter().any(Prepared::is_about_transactions) {
+        return Some(SqlProblem::Transaction);
+    }
     let names = statements.iter().flat_map(|statement| statement.parameter_names());
     let unknown = names.map(|name| name.unwrap_or("?")).find(|name| !known.iter().any(|known| known == name));
     unknown.map(|name| SqlProblem::UnknownParameter { name: name.to_owned(), known: known.to_vec() })

@@ -5,6 +5,8 @@ use seriatim::change::Change;
 use seriatim::handler::Failure;
 use thiserror::Error;
 
+use super::bind::{Missing, NotRun};
+
 /// SQL that failed for one change.
 #[derive(Debug, Error)]
 #[error("{cause} (change {id}{of})")]
@@ -21,7 +23,14 @@ pub(crate) fn failure_of(cause: rusqlite::Error) -> Failure {
 }
 
 /// What an error of one change's statement means.
-pub(super) fn of_change(change: &Change, cause: rusqlite::Error) -> Failure {
+pub(super) fn of_change(change: &Change, why: NotRun) -> Failure {
+    let cause = match why {
+        NotRun::Missing(Missing(column)) => {
+            let what = format!("the SQL names the column {column}, which the table does not have any more; mend the SQL");
+            return Failure::target(what);
+        }
+        NotRun::Sqlite(cause) => cause,
+    };
     if is_the_databases(&cause) {
         return Failure::target(cause);
     }

@@ -1,6 +1,7 @@
 //! A SQL effect on a database that is not the store's: at least once.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, TransactionBehavior};
@@ -32,16 +33,30 @@ impl Handler for SqlHandler {
     async fn handle(&self, changes: &[Change], _context: &Context) -> Result<(), Failure> {
         let open = || Database::open(&self.path, Access::Write);
         let database = self.database.get_or_try_init(open).await.map_err(Failure::target)?;
-        let (effect, changes) = (self.effect.clone(), changes.to_vec());
-        let done =
-            database.call("handling changes in", move |connection| Ok(run(connection, &effect, &changes)));
-        done.await.map_err(Failure::target)?
+        let (effect, changes, caller) = (self.effect.clone(), changes.to_vec(), Arc::new(()));
+        // Gone when nobody waits for the answer any more: the lease may be lost, and the changes somebody else's by now.
+        let waiting = Arc::downgrade(&caller);
+        let work = move |connection: &mut Connection| Ok(run(connection, &effect, &changes, &waiting));
+        let done = database.call("handling changes in", work).await;
+        drop(caller);
+        done.map_err(Failure::target)?
     }
 }
 
-fn run(connection: &mut Connection, effect: &SqlEffect, changes: &[Change]) -> Result<(), Failure> {
+fn run(
+    connection: &mut Connection,
+    effect: &SqlEffect,
+    changes: &[Change],
+    caller: &Weak<()>,
+) -> Result<(), Failure> {
+    let abandoned = || match caller.strong_count() {
+        0 => Err(Failure::target("nobody waits for it any more")),
+        _ => Ok(()),
+    };
+    abandoned()?;
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure_of)?;
     effect.apply(changes, &transaction)?;
+    abandoned()?;
     transaction.commit().map_err(failure_of)
 }

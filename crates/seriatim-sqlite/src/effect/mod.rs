@@ -43,13 +43,21 @@ use bind::Prepared;
 pub struct SqlEffect {
     sql: Arc<str>,
     delete_sql: Option<Arc<str>>,
+    /// How many columns the watched table has.
+    columns: usize,
 }
 
 impl SqlEffect {
     /// Runs `sql` for every change, or `delete_sql`, if there is one, for those that are deletes.
     /// Nothing is checked here: see [`SqlEffect::check`].
     pub fn new(sql: &str, delete_sql: Option<&str>) -> Self {
-        SqlEffect { sql: Arc::from(sql), delete_sql: delete_sql.map(Arc::from) }
+        SqlEffect { sql: Arc::from(sql), delete_sql: delete_sql.map(Arc::from), columns: usize::MAX }
+    }
+
+    /// For changes of a table with so many columns: a change that has all of them and still lacks one that the SQL names is
+    /// not handled, since the column must have been renamed or dropped. Without this, what is missing is null.
+    pub fn for_columns(self, columns: usize) -> Self {
+        SqlEffect { columns, ..self }
     }
 
     /// Runs the SQL for these changes, in order, on a connection that is in a transaction.
@@ -66,7 +74,7 @@ impl SqlEffect {
                 None => prepared.insert(prepare(connection, sql).map_err(failure::of_the_sql)?),
             };
             for statement in statements {
-                statement.run(change).map_err(|cause| failure::of_change(change, cause))?;
+                statement.run(change, self.columns).map_err(|why| failure::of_change(change, why))?;
             }
         }
         Ok(())

@@ -111,7 +111,8 @@ pub(super) fn leave(connection: &Connection, locks: &HostLocks, session: &Sessio
 /// Counts the heartbeat up. `false` when the name is not this session's any more.
 pub(super) fn renew(connection: &Connection, session: &Session) -> Result<bool> {
     let mut statement = connection.prepare_cached(RENEW)?;
-    let renewed = statement.execute((session.host.as_str(), session.id.as_str()))?;
+    let feeds = rows::to_json(&session.feeds);
+    let renewed = statement.execute((session.host.as_str(), session.id.as_str(), feeds))?;
     Ok(renewed == 1)
 }
 

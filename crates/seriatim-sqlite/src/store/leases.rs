@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Result};
 use seriatim::change::Position;
 use seriatim::lease::{Lease, LeaseId, LeaseView, Owner};
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId};
-use seriatim::store::{Renewal, Session};
+use seriatim::store::{OnRewind, Renewal, Session};
 
 use super::rows;
 
@@ -185,10 +185,18 @@ pub(super) fn release(connection: &Connection, lease: &Lease, keep_for: Option<&
 }
 
 /// Sets the position of a lease that is as it was seen, and frees it under the next epoch.
-pub(super) fn rewind(connection: &Connection, seen: &LeaseView, position: &Position) -> Result<bool> {
+pub(super) fn rewind(
+    connection: &Connection,
+    seen: &LeaseView,
+    position: &Position,
+    parked: OnRewind,
+) -> Result<bool> {
     let Some(current) = current(connection, &seen.id)? else { return Ok(false) };
     if current.is_as_seen(seen) {
         connection.execute(REWIND, (seen.id.feed.as_str(), seen.id.partition.0, position.to_string()))?;
+        if parked == OnRewind::DropParked {
+            super::parked::drop_partition(connection, &seen.id)?;
+        }
         return Ok(true);
     }
     Ok(current.was_rewound(position, seen))

@@ -70,8 +70,9 @@ impl HostLocks {
 
     /// What the lock says about a session's process. Changes nothing.
     pub(super) fn liveness(&self, session: &SessionId) -> Liveness {
+        // The lock is this process's own: it says nothing about whether anybody still runs that host.
         if self.held().contains_key(session) {
-            return Liveness::Alive;
+            return Liveness::Unknown;
         }
         match probe(&self.file(session)) {
             Ok(()) => Liveness::Dead,

@@ -26,7 +26,7 @@ use seriatim::change::{Change, Position};
 use seriatim::lease::{Lease, LeaseView, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
-    Checkpoint, CheckpointError, EnsureError, JoinError, ParkedObject, Renewal, Session, Store, StoreError,
+    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedObject, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -184,7 +184,7 @@ impl Store for SqliteStore {
             // The lock is kept only here: if nobody waits for the answer any more, the session is dead at once.
             Joined::In { session, lock } => {
                 self.locks.keep(&session, lock);
-                Ok(Session { host: host.clone(), id: session })
+                Ok(Session { host: host.clone(), id: session, feeds: feeds.to_vec() })
             }
             Joined::Taken { session, beat, liveness } => {
                 Err(JoinError::NameTaken { host: host.clone(), session, beat, liveness })
@@ -292,9 +292,9 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn rewind(&self, seen: &LeaseView, position: &Position) -> Result<bool, StoreError> {
+    async fn rewind(&self, seen: &LeaseView, position: &Position, parked: OnRewind) -> Result<bool, StoreError> {
         let (seen, position) = (seen.clone(), position.clone());
-        self.write("rewinding a lease in", move |transaction| leases::rewind(transaction, &seen, &position))
+        self.write("rewinding a lease in", move |transaction| leases::rewind(transaction, &seen, &position, parked))
             .await
     }
 

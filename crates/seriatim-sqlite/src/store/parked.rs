@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Result};
 use seriatim::change::Change;
-use seriatim::lease::Lease;
+use seriatim::lease::{Lease, LeaseId};
 use seriatim::name::{FeedName, Partition};
 use seriatim::store::{ParkedFailure, ParkedObject, Parking};
 use seriatim::value::{Columns, Key, Row};
@@ -81,5 +81,11 @@ pub(super) fn changes(
 pub(super) fn forget(connection: &Connection, feed: &FeedName) -> Result<()> {
     connection.execute(FORGET, [feed.as_str()])?;
     connection.execute(CHANGE_FORGET, [feed.as_str()])?;
+    Ok(())
+}
+/// Forgets all that is parked in a partition.
+pub(super) fn drop_partition(connection: &Connection, id: &LeaseId) -> Result<()> {
+    connection.execute(include_str!("../../queries/parked_change_drop.sql"), (id.feed.as_str(), id.partition.0))?;
+    connection.execute(include_str!("../../queries/parked_drop.sql"), (id.feed.as_str(), id.partition.0))?;
     Ok(())
 }

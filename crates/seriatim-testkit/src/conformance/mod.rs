@@ -70,7 +70,7 @@ macro_rules! conformance {
                 a_change_that_waits_for_nothing_is_not_lost, keys_of_another_type_are_other_objects,
                 parked_changes_survive_their_owner;
             rewind: rewinding_fences_the_owner, rewinding_what_changed_meanwhile_is_refused, repeating_a_rewind_is_harmless,
-                rewinding_a_free_lease_raises_its_epoch;
+                rewinding_a_free_lease_raises_its_epoch, rewinding_keeps_or_drops_what_is_parked_in_its_partition;
         }
     };
 }

@@ -5,29 +5,27 @@
 //! not tried: they wait behind it.
 
 use std::collections::HashSet;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use super::retry::Verdict;
-use super::{CommitError, Context, Failure, FailureKind, Handler, Retry, Then, TransactionalHandler};
+use super::tries::Try;
+use super::{CommitError, Context, Failure, FailureKind, Retry, Then};
 use crate::change::{Change, Position};
 use crate::lease::Lease;
-use crate::store::{Checkpoint, CheckpointError, ParkedFailure, Parking, Store};
+use crate::store::{Checkpoint, CheckpointError, ParkedFailure, Parking, StoreError};
 
 /// What became of a batch.
 #[derive(Debug)]
 pub(crate) enum Ran {
     /// Every change is handled, skipped, or to be parked.
     Finished(Tally),
-    /// The feed is to stop at this change.
-    Stopped { change: Box<Change>, error: String },
-    /// The host is closing, and some change has not succeeded yet.
-    Interrupted,
+    /// The feed is to stop at this change. Those with the ids in `unfinished`, itself included, are not done.
+    Stopped { change: Box<Change>, error: String, unfinished: HashSet<u64>, tally: Tally },
+    /// The host is closing. The changes with these ids are not done.
+    Interrupted { unfinished: HashSet<u64>, tally: Tally },
     /// Nothing of this counts any more: the lease is lost, or whether the commit happened is not known.
     Lost { why: String },
     /// The store needs a person.
@@ -53,250 +51,199 @@ struct Piece {
     upto: Position,
 }
 
-/// One try at a piece. What the two kinds of handlers differ in.
-#[async_trait]
-pub(crate) trait Try: Send + Sync {
-    /// Handles the changes; `upto` is how far the partition is then.
-    async fn attempt(
-        &self,
-        changes: &[Change],
-        upto: &Position,
-        context: &Context,
-    ) -> Result<(), CommitError>;
-    /// Makes a change parked or skipped durable, where the handler's effects are durable one by one.
-    async fn give_up(
-        &self,
-        parked: &[Parking],
-        upto: &Position,
-        lease: &Lease,
-    ) -> Result<(), CheckpointError>;
-}
-
-/// Effects first, checkpoint later.
-pub(crate) struct Plain {
-    pub handler: Arc<dyn Handler>,
-    pub timeout: Duration,
-}
-
-#[async_trait]
-impl Try for Plain {
-    async fn attempt(&self, changes: &[Change], _: &Position, context: &Context) -> Result<(), CommitError> {
-        let call = AssertUnwindSafe(self.handler.handle(changes, context)).catch_unwind();
-        let result = match tokio::time::timeout(self.timeout, call).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(panic)) => Err(panicked(&*panic)),
-            Err(_) => Err(Failure::change(format!("the handler took longer than {:?}", self.timeout))),
-        };
-        result.map_err(CommitError::Failed)
-    }
-
-    async fn give_up(&self, _: &[Parking], _: &Position, _: &Lease) -> Result<(), CheckpointError> {
-        Ok(())
-    }
-}
-
-/// Effect and checkpoint in one.
-pub(crate) struct Transactional {
-    pub handler: Arc<dyn TransactionalHandler>,
-    pub store: Arc<dyn Store>,
-}
-
-#[async_trait]
-impl Try for Transactional {
-    async fn attempt(
-        &self,
-        changes: &[Change],
-        upto: &Position,
-        context: &Context,
-    ) -> Result<(), CommitError> {
-        let checkpoint = Checkpoint::at(upto.clone());
-        let call = AssertUnwindSafe(self.handler.handle_and_checkpoint(changes, &checkpoint, context));
-        match call.catch_unwind().await {
-            // All of it was rolled back, also what came before the culprit.
-            Ok(Err(CommitError::Failed(failure))) => {
-                Err(CommitError::Failed(Failure { culprit: None, ..failure }))
-            }
-            Ok(result) => result,
-            Err(panic) => Err(CommitError::Failed(panicked(&*panic))),
-        }
-    }
-
-    async fn give_up(
-        &self,
-        parked: &[Parking],
-        upto: &Position,
-        lease: &Lease,
-    ) -> Result<(), CheckpointError> {
-        let checkpoint = Checkpoint { position: upto.clone(), parked: parked.to_vec() };
-        self.store.checkpoint(lease, &checkpoint).await
-    }
-}
-
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text =
-        text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message");
-    Failure::change(format!("the handler panicked: {text}"))
-}
-
-/// Works a batch off, piece by piece.
-pub(crate) struct Attempts<'a> {
-    pub tries: &'a dyn Try,
+/// How a batch is to be worked off.
+pub(crate) struct Rules {
     pub retry: Retry,
-    pub lease: Arc<Lease>,
+    pub timeout: Duration,
     /// Turns true when the host or the partition is closing: no further attempt begins.
     pub closing: watch::Receiver<bool>,
 }
 
-impl Attempts<'_> {
-    /// Tries the changes until each is done or given up. `upto` is how far the partition is when all are.
-    pub async fn run(mut self, changes: &[Change], upto: &Position) -> Ran {
-        let mut tally = Tally::default();
-        let mut parked: HashSet<u64> = HashSet::new();
-        let context = Context { lease: Arc::clone(&self.lease), attempt: 1 };
-        let first = self.tries.attempt(changes, upto, &context).await;
-        let whole = || Piece { changes: changes.to_vec(), failed: 0, upto: upto.clone() };
-        let mut todo: Vec<Piece> = Vec::new();
-        match first {
-            Ok(()) => return Ran::Finished(tally),
-            Err(error) => {
-                if let Err(end) = self.failed(whole(), error, &mut todo, &mut tally, &mut parked).await {
-                    return end;
-                }
-            }
-        }
-        while let Some(piece) = todo.pop() {
-            let step = self.step(piece, &mut todo, &mut tally, &mut parked).await;
-            if let Err(end) = step {
-                return end;
-            }
-        }
-        Ran::Finished(tally)
+/// Works a batch off, piece by piece.
+pub(crate) struct Attempts<'a> {
+    tries: &'a dyn Try,
+    rules: Rules,
+    lease: Arc<Lease>,
+    /// Changes parked already, to go into the first commit: it may move the checkpoint past them.
+    aside: Vec<Parking>,
+    /// What is left to do, the next piece last.
+    todo: Vec<Piece>,
+    /// Objects that were parked on the way.
+    parked: HashSet<u64>,
+    tally: Tally,
+}
+
+impl<'a> Attempts<'a> {
+    pub fn new(tries: &'a dyn Try, rules: Rules, lease: Arc<Lease>, aside: Vec<Parking>) -> Self {
+        let (todo, parked, tally) = (Vec::new(), HashSet::new(), Tally::default());
+        Attempts { tries, rules, lease, aside, todo, parked, tally }
     }
 
-    async fn step(
+    /// Tries the changes until each is done or given up. `upto` is how far the partition is when all are.
+    pub async fn run(mut self, changes: &[Change], upto: &Position) -> Ran {
+        // The usual case, without a copy of anything.
+        if let Err(error) = self.attempt(changes, upto, 1).await {
+            let whole = Piece { changes: changes.to_vec(), failed: 0, upto: upto.clone() };
+            if let Err(end) = self.failed(whole, error).await {
+                return end.ran(self);
+            }
+        }
+        while let Some(piece) = self.todo.pop() {
+            if let Err(end) = self.step(piece).await {
+                return end.ran(self);
+            }
+        }
+        Ran::Finished(self.tally)
+    }
+
+    async fn attempt(
         &mut self,
-        piece: Piece,
-        todo: &mut Vec<Piece>,
-        tally: &mut Tally,
-        parked: &mut HashSet<u64>,
-    ) -> Result<(), Ran> {
-        if *self.closing.borrow() {
-            return Err(Ran::Interrupted);
+        changes: &[Change],
+        upto: &Position,
+        attempt: u32,
+    ) -> Result<(), CommitError> {
+        let context = Context { lease: Arc::clone(&self.lease), attempt, timeout: self.rules.timeout };
+        let then = Checkpoint { position: upto.clone(), parked: self.aside.clone() };
+        self.tries.attempt(changes, &then, &context).await?;
+        self.aside.clear();
+        Ok(())
+    }
+
+    async fn step(&mut self, piece: Piece) -> Result<(), End> {
+        if *self.rules.closing.borrow() {
+            return Err(End::Interrupted(piece));
         }
         // With an object parked on the way, its later changes have to be taken out one by one.
-        if piece.changes.iter().any(|change| parked.contains(&change.lane())) {
+        if piece.changes.iter().any(|change| self.parked.contains(&change.lane())) {
             return match piece.changes.len() {
-                1 => self.park(piece, None, tally, parked).await,
+                1 => self.park(piece, None).await,
                 _ => {
-                    piece.halve(todo);
+                    piece.halve(&mut self.todo);
                     Ok(())
                 }
             };
         }
-        let context = Context { lease: Arc::clone(&self.lease), attempt: piece.failed + 1 };
-        match self.tries.attempt(&piece.changes, &piece.upto, &context).await {
+        match self.attempt(&piece.changes, &piece.upto, piece.failed + 1).await {
             Ok(()) => Ok(()),
-            Err(error) => self.failed(piece, error, todo, tally, parked).await,
+            Err(error) => self.failed(piece, error).await,
         }
     }
 
-    async fn failed(
-        &mut self,
-        piece: Piece,
-        error: CommitError,
-        todo: &mut Vec<Piece>,
-        tally: &mut Tally,
-        parked: &mut HashSet<u64>,
-    ) -> Result<(), Ran> {
+    async fn failed(&mut self, mut piece: Piece, error: CommitError) -> Result<(), End> {
         let failure = match error {
-            CommitError::Fenced { by } => {
-                return Err(Ran::Lost { why: format!("its epoch is {by} now") });
-            }
-            // Whether it happened is not known: only the store can tell, when the lease is taken anew.
-            CommitError::Store(error @ crate::store::StoreError::Unavailable { .. }) => {
-                return Err(Ran::Lost { why: error.to_string() });
-            }
-            CommitError::Store(error) => {
-                return Err(Ran::Broken { why: error.to_string() });
-            }
+            CommitError::Fenced { by } => return Err(End::fenced(by)),
+            CommitError::Store(error) => return Err(End::of_store(&error)),
             CommitError::Failed(failure) => failure,
         };
-        tally.failures += 1;
-        if failure.kind != FailureKind::Target && piece.changes.len() > 1 {
-            match failure.culprit.filter(|culprit| *culprit < piece.changes.len()) {
-                Some(culprit) => {
-                    let single = piece.single_out(culprit, todo);
-                    return self.failed_alone(single, failure, todo, tally, parked).await;
-                }
-                None => piece.halve(todo),
-            }
-            return Ok(());
+        self.tally.failures += 1;
+        let named = failure.culprit.filter(|culprit| *culprit < piece.changes.len() && !self.tries.undoes());
+        if let Some(culprit) = named {
+            piece.changes.drain(..culprit);
         }
-        self.failed_alone(piece, failure, todo, tally, parked).await
+        if failure.kind == FailureKind::Target || piece.changes.len() == 1 {
+            return self.failed_alone(piece, failure).await;
+        }
+        match named {
+            Some(_) => {
+                let single = piece.single_out_first(&mut self.todo);
+                self.failed_alone(single, failure).await
+            }
+            None => {
+                piece.halve(&mut self.todo);
+                Ok(())
+            }
+        }
     }
 
     /// A single change failed, or everything did because the target is not there.
-    async fn failed_alone(
-        &mut self,
-        piece: Piece,
-        failure: Failure,
-        todo: &mut Vec<Piece>,
-        tally: &mut Tally,
-        parked: &mut HashSet<u64>,
-    ) -> Result<(), Ran> {
+    async fn failed_alone(&mut self, piece: Piece, failure: Failure) -> Result<(), End> {
         let failed = piece.failed + 1;
-        let change = &piece.changes[0];
-        match self.retry.after(failure.kind, failed, fastrand::f64()) {
+        let (lease, id) = (&self.lease.id, piece.changes[0].id);
+        match self.rules.retry.after(failure.kind, failed, fastrand::f64()) {
             Verdict::Again(pause) => {
-                tracing::warn!(lease = %self.lease.id, id = change.id, attempt = failed, error = %failure, "failed; trying again");
-                self.pause(pause.max(failure.retry_after.unwrap_or_default())).await?;
-                todo.push(Piece { failed, ..piece });
+                tracing::warn!(%lease, id, attempt = failed, error = %failure, "failed; trying again");
+                self.todo.push(Piece { failed, ..piece });
+                self.pause(pause.max(failure.retry_after.unwrap_or_default())).await;
                 Ok(())
             }
-            Verdict::GiveUp(Then::Stop) => {
-                Err(Ran::Stopped { change: Box::new(change.clone()), error: failure.to_string() })
+            // A change of everything has no object that could be parked.
+            Verdict::GiveUp(then) if then == Then::Stop || piece.changes[0].key.is_none() => {
+                Err(End::Stopped(piece, failure.to_string()))
             }
             Verdict::GiveUp(Then::Skip) => {
-                tracing::error!(lease = %self.lease.id, id = change.id, error = %failure, "skipped after {failed} attempts");
-                tally.skipped += 1;
-                self.give_up(&[], &piece.upto).await
+                tracing::error!(%lease, id, error = %failure, "skipped after {failed} attempts");
+                self.tally.skipped += 1;
+                self.give_up(Vec::new(), &piece.upto).await
             }
-            Verdict::GiveUp(Then::Park) => {
-                tracing::error!(lease = %self.lease.id, id = change.id, error = %failure, "parked after {failed} attempts");
-                let why = ParkedFailure { error: failure.to_string(), attempts: failed };
-                self.park(piece, Some(why), tally, parked).await
+            Verdict::GiveUp(_) => {
+                tracing::error!(%lease, id, error = %failure, "parked after {failed} attempts");
+                self.park(piece, Some(ParkedFailure { error: failure.to_string(), attempts: failed })).await
             }
         }
     }
 
-    async fn park(
-        &mut self,
-        piece: Piece,
-        failure: Option<ParkedFailure>,
-        tally: &mut Tally,
-        parked: &mut HashSet<u64>,
-    ) -> Result<(), Ran> {
+    async fn park(&mut self, piece: Piece, failure: Option<ParkedFailure>) -> Result<(), End> {
         for change in piece.changes {
-            parked.insert(change.lane());
+            self.parked.insert(change.lane());
             let parking = Parking { change, failure: failure.clone() };
-            self.give_up(std::slice::from_ref(&parking), &piece.upto).await?;
-            tally.parked.push(parking);
+            self.give_up(vec![parking.clone()], &piece.upto).await?;
+            self.tally.parked.push(parking);
         }
         Ok(())
     }
 
-    async fn give_up(&mut self, parked: &[Parking], upto: &Position) -> Result<(), Ran> {
-        self.tries
-            .give_up(parked, upto, &self.lease)
-            .await
-            .map_err(|error| Ran::Lost { why: error.to_string() })
+    async fn give_up(&mut self, parked: Vec<Parking>, upto: &Position) -> Result<(), End> {
+        let parked = self.aside.iter().cloned().chain(parked).collect();
+        let then = Checkpoint { position: upto.clone(), parked };
+        self.tries.give_up(&then, &self.lease).await.map_err(|error| match error {
+            CheckpointError::Fenced { by } => End::fenced(by),
+            CheckpointError::Store(error) => End::of_store(&error),
+        })?;
+        self.aside.clear();
+        Ok(())
     }
 
-    async fn pause(&mut self, pause: Duration) -> Result<(), Ran> {
-        tokio::select! {
-            () = tokio::time::sleep(pause) => Ok(()),
-            _ = self.closing.wait_for(|closing| *closing) => Err(Ran::Interrupted),
+    async fn pause(&mut self, pause: Duration) {
+        // When it is closing, the next step finds that out.
+        drop(tokio::time::timeout(pause, self.rules.closing.wait_for(|closing| *closing)).await);
+    }
+}
+
+/// Why a batch is not worked off any further.
+enum End {
+    Interrupted(Piece),
+    Stopped(Piece, String),
+    Lost(String),
+    Broken(String),
+}
+
+impl End {
+    fn fenced(by: crate::name::Epoch) -> Self {
+        End::Lost(format!("its epoch is {by} now"))
+    }
+
+    fn of_store(error: &StoreError) -> Self {
+        match error {
+            // Whether it happened is not known: only the store can tell, when the lease is taken anew.
+            StoreError::Unavailable { .. } => End::Lost(error.to_string()),
+            StoreError::NeedsAttention { .. } => End::Broken(error.to_string()),
+        }
+    }
+
+    fn ran(self, attempts: Attempts<'_>) -> Ran {
+        let Attempts { todo, tally, .. } = attempts;
+        let left = |piece: &Piece| {
+            let pieces = todo.iter().chain(std::iter::once(piece));
+            pieces.flat_map(|piece| &piece.changes).map(|change| change.id).collect()
+        };
+        match self {
+            End::Interrupted(piece) => Ran::Interrupted { unfinished: left(&piece), tally },
+            End::Stopped(piece, error) => {
+                let unfinished = left(&piece);
+                Ran::Stopped { change: Box::new(piece.changes[0].clone()), error, unfinished, tally }
+            }
+            End::Lost(why) => Ran::Lost { why },
+            End::Broken(why) => Ran::Broken { why },
         }
     }
 }
@@ -305,21 +252,16 @@ impl Piece {
     /// Puts the two halves back, the first one on top.
     fn halve(mut self, todo: &mut Vec<Piece>) {
         let second = self.changes.split_off(self.changes.len() / 2);
-        let Some(middle) = self.changes.last().map(|change| change.position.clone()) else {
-            return;
-        };
+        let Some(middle) = self.changes.last().map(|change| change.position.clone()) else { return };
         todo.push(Piece { changes: second, failed: 0, upto: self.upto });
         todo.push(Piece { changes: self.changes, failed: 0, upto: middle });
     }
 
-    /// The change at `culprit` alone. What comes after it is put back; what came before it is done.
-    fn single_out(mut self, culprit: usize, todo: &mut Vec<Piece>) -> Piece {
-        let rest = self.changes.split_off(culprit + 1);
-        let single = self.changes.split_off(culprit);
-        let upto = if rest.is_empty() { self.upto.clone() } else { single[0].position.clone() };
-        if !rest.is_empty() {
-            todo.push(Piece { changes: rest, failed: 0, upto: self.upto });
-        }
-        Piece { changes: single, failed: 0, upto }
+    /// The first change alone; the others are put back.
+    fn single_out_first(mut self, todo: &mut Vec<Piece>) -> Piece {
+        let rest = self.changes.split_off(1);
+        let upto = self.changes[0].position.clone();
+        todo.push(Piece { changes: rest, failed: 0, upto: self.upto });
+        Piece { changes: self.changes, failed: 0, upto }
     }
 }

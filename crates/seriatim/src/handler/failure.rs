@@ -52,6 +52,19 @@ impl Failure {
 }
 
 impl Failure {
+    /// The handler panicked: a failure of the change, like any other.
+    pub fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("without a message");
+        Failure::change(format!("the handler panicked: {text}"))
+    }
+
+    pub(crate) fn too_slow(timeout: Duration) -> Self {
+        Failure::change(format!("the handler took longer than {timeout:?}"))
+    }
+
     /// It was this change of the batch that failed; those before it are done.
     pub fn at(self, culprit: usize) -> Self {
         Failure { culprit: Some(culprit), ..self }
@@ -71,7 +84,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     }
 }
 
-/// Why effect and checkpoint did not happen. Neither of them did.
+/// Why effect and checkpoint did not happen: neither of them did, unless the store could not say ([`StoreError::Unavailable`]).
 #[derive(Debug, Error)]
 pub enum CommitError {
     /// The lease has changed hands.

@@ -6,11 +6,12 @@
 //!              └───────── comes back, first in line, when the lane is free
 //! ```
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::change::{Change, Position};
 use crate::source::Slice;
+use crate::store::Parking;
 
 /// Lane numbers are good hashes already; hashing them again would only cost time.
 #[derive(Default)]
@@ -71,8 +72,9 @@ pub struct Lanes {
     incoming: VecDeque<Incoming>,
     busy: ByLane<Busy>,
     parked: HashSet<u64, BuildHasherDefault<AsIs>>,
-    /// Changes of parked objects that came up, to be stored with the next checkpoint.
-    tail: Vec<Change>,
+    /// Changes to park, by their numbers: each goes into the first checkpoint that passes it, and into none before. Parked
+    /// any earlier, a crash could bring an older change of the object back, and it would be parked behind this one.
+    aside: BTreeMap<u64, Parking>,
     /// Each place that the low-water mark has not passed yet: its position when it is done, `None` while it is open.
     marks: VecDeque<Option<Position>>,
     /// The number of the first mark.
@@ -124,7 +126,7 @@ impl Lanes {
     /// The next changes that may run now, at most `max` of them; `None` when there are none.
     pub fn take(&mut self, max: usize) -> Option<Batch> {
         let number = self.next_batch;
-        let room = max.min(self.held);
+        let room = max.min(self.held());
         let mut batch = Batch {
             number,
             entries: Vec::with_capacity(room),
@@ -168,17 +170,15 @@ impl Lanes {
 
     fn set_aside(&mut self, entry: Entry) {
         self.settle(entry.number, &entry.change);
-        self.tail.push(entry.change);
+        self.aside.insert(entry.number, Parking { change: entry.change, failure: None });
         self.advance();
     }
 
-    /// The batch is done: each of its changes is handled, or parked by the next checkpoint.
-    pub fn complete(&mut self, batch: Batch) {
+    /// The batch is done: each of its changes is handled, or is to be parked.
+    pub fn complete(&mut self, batch: Batch, parked: Vec<Parking>) {
         self.barrier = false;
-        for (number, change) in batch.entries.iter().zip(&batch.changes) {
-            self.settle(*number, change);
-        }
-        for lane in batch.lanes {
+        let lanes = self.settle_all(&batch, &HashSet::new(), parked);
+        for lane in lanes {
             if let Some(busy) = self.busy.remove(&lane) {
                 for entry in busy.waiting.into_iter().rev() {
                     self.ready.push_front(entry);
@@ -186,6 +186,28 @@ impl Lanes {
             }
         }
         self.advance();
+    }
+
+    /// The batch was given up before it was done; the changes with these ids are not. Their lanes stay closed.
+    pub fn abandon(&mut self, batch: Batch, unfinished: &HashSet<u64>, parked: Vec<Parking>) {
+        self.settle_all(&batch, unfinished, parked);
+        self.advance();
+    }
+
+    fn settle_all(&mut self, batch: &Batch, unfinished: &HashSet<u64>, parked: Vec<Parking>) -> Vec<u64> {
+        let mut parked: HashMap<u64, Parking> =
+            parked.into_iter().map(|parking| (parking.change.id, parking)).collect();
+        for (number, change) in batch.entries.iter().zip(&batch.changes) {
+            if unfinished.contains(&change.id) {
+                continue;
+            }
+            self.settle(*number, change);
+            if let Some(parking) = parked.remove(&change.id) {
+                self.parked.insert(change.lane());
+                self.aside.insert(*number, parking);
+            }
+        }
+        batch.lanes.clone()
     }
 
     fn settle(&mut self, number: u64, change: &Change) {
@@ -201,19 +223,30 @@ impl Lanes {
         }
     }
 
-    /// From now on, this object's changes are set aside instead of run.
-    pub fn park(&mut self, lane: u64) {
-        self.parked.insert(lane);
+    /// Whether the low-water mark has passed changes that are to be parked.
+    pub fn has_passed_aside(&self) -> bool {
+        self.aside.first_key_value().is_some_and(|(number, _)| *number < self.first_mark)
     }
 
-    /// Whether changes were set aside since the last call of [`Lanes::take_tail`].
-    pub fn has_tail(&self) -> bool {
-        !self.tail.is_empty()
+    /// The changes to park that the low-water mark has passed, in order. They belong into the checkpoint at the mark.
+    pub fn take_passed_aside(&mut self) -> Vec<Parking> {
+        let later = self.aside.split_off(&self.first_mark);
+        std::mem::replace(&mut self.aside, later).into_values().collect()
     }
 
-    /// The changes set aside since the last call, in order. They belong into the next checkpoint.
-    pub fn take_tail(&mut self) -> Vec<Change> {
-        std::mem::take(&mut self.tail)
+    /// All changes to park, in order: for a checkpoint that passes everything that was taken so far.
+    pub fn take_aside(&mut self) -> Vec<Parking> {
+        std::mem::take(&mut self.aside).into_values().collect()
+    }
+
+    /// The number of the next place: all that was pushed so far lies before it.
+    pub fn end(&self) -> u64 {
+        self.first_mark + self.marks.len() as u64
+    }
+
+    /// The number of the first place that the low-water mark has not passed.
+    pub fn passed(&self) -> u64 {
+        self.first_mark
     }
 
     /// Everything up to here is handled or set aside; `None` before the first such place.
@@ -224,16 +257,22 @@ impl Lanes {
     /// Where the low-water mark will stand once this batch is complete.
     pub fn low_water_after<'a>(&'a self, batch: &'a Batch) -> Option<&'a Position> {
         let mut inside = batch.entries.iter().zip(&batch.changes).peekable();
-        let position = |(mark, number): (&'a Option<Position>, u64)| match inside.next_if(|(at, _)| **at == number) {
-            Some((_, change)) => Some(&change.position),
-            None => mark.as_ref(),
-        };
+        let position =
+            |(mark, number): (&'a Option<Position>, u64)| match inside.next_if(|(at, _)| **at == number) {
+                Some((_, change)) => Some(&change.position),
+                None => mark.as_ref(),
+            };
         self.marks.iter().zip(self.first_mark..).map_while(position).last().or(self.low_water())
     }
 
-    /// How many changes are inside: ready, waiting or in flight.
+    /// How many changes are inside: ready, waiting, in flight or set aside.
     pub fn held(&self) -> usize {
-        self.held
+        self.held + self.aside.len()
+    }
+
+    /// How many places the low-water mark is behind: what one slow change keeps all others from being forgotten.
+    pub fn span(&self) -> usize {
+        self.marks.len()
     }
 
     /// Roughly how many bytes they occupy.
@@ -288,7 +327,7 @@ mod tests {
         let second = lanes.take(10).unwrap();
         assert_eq!((ids(&first), ids(&second)), (vec![1], vec![3]));
         assert!(lanes.take(10).is_none(), "2 waits for 1");
-        lanes.complete(first);
+        lanes.complete(first, vec![]);
         assert_eq!(ids(&lanes.take(10).unwrap()), [2]);
     }
 
@@ -297,9 +336,9 @@ mod tests {
         let mut lanes = Lanes::default();
         lanes.push(slice(vec![change(1, 1), change(2, 2)], 9));
         let (slow, fast) = (lanes.take(1).unwrap(), lanes.take(1).unwrap());
-        lanes.complete(fast);
+        lanes.complete(fast, vec![]);
         assert_eq!(lanes.low_water(), None);
-        lanes.complete(slow);
+        lanes.complete(slow, vec![]);
         assert_eq!(lanes.low_water(), Some(&Position::number(9)), "up to where the read looked");
     }
 
@@ -309,7 +348,7 @@ mod tests {
         lanes.push(slice(vec![change(1, 1), change(2, 2), change(3, 3)], 9));
         let first = lanes.take(2).unwrap();
         assert_eq!(lanes.low_water_after(&first), Some(&Position::number(2)));
-        lanes.complete(first);
+        lanes.complete(first, vec![]);
         let last = lanes.take(2).unwrap();
         assert_eq!(lanes.low_water_after(&last), Some(&Position::number(9)));
     }
@@ -321,16 +360,49 @@ mod tests {
         assert_eq!(lanes.low_water(), Some(&Position::number(5)));
     }
 
+    fn parked(change: &Change) -> Vec<Parking> {
+        vec![Parking { change: change.clone(), failure: None }]
+    }
+
+    fn parked_ids(parkings: &[Parking]) -> Vec<u64> {
+        parkings.iter().map(|parking| parking.change.id).collect()
+    }
+
     #[test]
     fn changes_of_a_parked_object_are_set_aside_in_order() {
         let mut lanes = Lanes::default();
         lanes.push(slice(vec![change(1, 7), change(2, 7), change(3, 8), change(4, 7)], 4));
         let poison = lanes.take(1).unwrap();
-        lanes.park(poison.changes[0].lane());
-        lanes.complete(poison);
-        assert_eq!(ids(&lanes.take(10).unwrap()), [3]);
-        let tail: Vec<u64> = lanes.take_tail().iter().map(|change| change.id).collect();
-        assert_eq!(tail, [2, 4]);
+        let parking = parked(&poison.changes[0]);
+        lanes.complete(poison, parking);
+        let other = lanes.take(10).unwrap();
+        assert_eq!(ids(&other), [3]);
+        assert_eq!(parked_ids(&lanes.take_passed_aside()), [1, 2], "4 is not passed before 3 is done");
+        lanes.complete(other, vec![]);
+        assert_eq!(parked_ids(&lanes.take_passed_aside()), [4]);
+        assert!(!lanes.has_passed_aside());
+    }
+
+    #[test]
+    fn a_change_is_parked_only_when_everything_before_it_is_done() {
+        let mut lanes = Lanes::default();
+        lanes.push(slice(vec![change(1, 1), change(2, 2)], 2));
+        let (slow, poison) = (lanes.take(1).unwrap(), lanes.take(1).unwrap());
+        let parking = parked(&poison.changes[0]);
+        lanes.complete(poison, parking);
+        assert_eq!(parked_ids(&lanes.take_passed_aside()), [0u64; 0]);
+        lanes.complete(slow, vec![]);
+        assert_eq!(parked_ids(&lanes.take_passed_aside()), [2]);
+    }
+
+    #[test]
+    fn a_batch_given_up_halfway_counts_for_what_it_did() {
+        let mut lanes = Lanes::default();
+        lanes.push(slice(vec![change(1, 1), change(2, 2), change(3, 3)], 3));
+        let batch = lanes.take(3).unwrap();
+        lanes.abandon(batch, &HashSet::from([2]), vec![]);
+        assert_eq!(lanes.low_water(), Some(&Position::number(1)));
+        assert_eq!(lanes.held(), 1);
     }
 
     #[test]
@@ -340,11 +412,11 @@ mod tests {
         let before = lanes.take(10).unwrap();
         assert_eq!(ids(&before), [1]);
         assert!(lanes.take(10).is_none());
-        lanes.complete(before);
+        lanes.complete(before, vec![]);
         let truncate = lanes.take(10).unwrap();
         assert_eq!(ids(&truncate), [2]);
         assert!(lanes.take(10).is_none());
-        lanes.complete(truncate);
+        lanes.complete(truncate, vec![]);
         assert_eq!(ids(&lanes.take(10).unwrap()), [3]);
     }
 
@@ -389,7 +461,7 @@ mod tests {
                 if (kind == 2 || kind == 3) && !flying.is_empty() {
                     let batch = flying.remove(which % flying.len());
                     batch.changes.iter().for_each(|change| done[change.id as usize] = true);
-                    lanes.complete(batch);
+                    lanes.complete(batch, vec![]);
                 }
                 let now = lanes.low_water().and_then(Position::as_number).unwrap_or(0);
                 prop_assert!(now >= mark, "the mark went back");

@@ -13,16 +13,19 @@ mod attempt;
 mod failure;
 mod lanes;
 mod retry;
+mod tries;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub(crate) use attempt::{Attempts, Plain, Ran, Transactional, Try};
+pub(crate) use attempt::{Attempts, Ran, Rules, Tally};
 pub use failure::{CommitError, Failure, FailureKind};
 pub use lanes::{Batch, Lanes};
 pub use retry::{Backoff, Retry, Then};
+pub(crate) use tries::{Plain, Transactional, Try};
 
 use crate::change::Change;
 use crate::lease::Lease;
@@ -35,6 +38,8 @@ pub struct Context {
     pub lease: Arc<Lease>,
     /// Which try this is, from 1.
     pub attempt: u32,
+    /// How long one call may take; for a closure, each change.
+    pub timeout: Duration,
 }
 
 /// Handles changes, at least once each.
@@ -49,6 +54,12 @@ pub struct Context {
 pub trait Handler: Send + Sync + 'static {
     /// Handles these changes, of one or many keys. `Ok` means that all of them are done.
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure>;
+
+    /// How long a call for so many changes may take, where one call may take `timeout`.
+    fn time_for(&self, changes: usize, timeout: Duration) -> Duration {
+        let _ = changes;
+        timeout
+    }
 }
 
 #[async_trait]
@@ -60,9 +71,19 @@ where
 {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
         for (index, change) in changes.iter().enumerate() {
-            self(change.clone(), context.clone()).await.map_err(|error| error.into().at(index))?;
+            let call = tokio::time::timeout(context.timeout, self(change.clone(), context.clone()));
+            let done = match call.await {
+                Ok(done) => done.map_err(Into::into),
+                Err(_) => Err(Failure::too_slow(context.timeout)),
+            };
+            done.map_err(|failure| failure.at(index))?;
         }
         Ok(())
+    }
+
+    fn time_for(&self, changes: usize, timeout: Duration) -> Duration {
+        // Each change has its own time; this is only the bound of the bounds.
+        timeout.saturating_mul(changes as u32 + 1)
     }
 }
 

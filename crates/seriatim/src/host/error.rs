@@ -39,7 +39,10 @@ pub enum HostError {
     /// The store is not usable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Every feed has stopped.
-    #[error("every feed has stopped: {}", .0.iter().map(|(feed, why)| format!("{feed}: {why}")).collect::<Vec<_>>().join("; "))]
-    AllStopped(Vec<(FeedName, String)>),
+    /// Settings that cannot work.
+    #[error("{0}")]
+    Settings(String),
+    /// Feeds have stopped: all of them, or some of a host that was to handle what is there.
+    #[error("stopped: {}", .0.iter().map(|(feed, why)| format!("{feed}: {why}")).collect::<Vec<_>>().join("; "))]
+    Stopped(Vec<(FeedName, String)>),
 }

@@ -1,11 +1,13 @@
 //! The keeper: keeps this host's leases, and starts and closes a partition for each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -24,6 +26,9 @@ const AT_MOST_EVERY: Duration = Duration::from_millis(50);
 /// How often the source is told what is consumed.
 const PRUNE_EVERY: Duration = Duration::from_secs(1);
 
+/// How much longer than its handlers the store may take when a host closes.
+const CLOSE_STORE_WITHIN: Duration = Duration::from_secs(5);
+
 /// A partition that this host runs.
 struct Owned {
     lease: Lease,
@@ -32,6 +37,14 @@ struct Owned {
     /// Once it is closing: for whom it is kept, and when it is cut off.
     keep_for: Option<HostName>,
     cut_off: Option<Instant>,
+}
+
+/// What the keeper has to deal with.
+enum Event {
+    Ended(Result<(LeaseId, Closed), tokio::task::JoinError>),
+    CaughtUp(LeaseId),
+    Renew,
+    Round,
 }
 
 pub(super) struct Keeper {
@@ -53,6 +66,8 @@ pub(super) struct Keeper {
     renew_at: Instant,
     /// Some partition hung and was cut off: its lease is left to expire.
     cut_off: bool,
+    /// Another process has taken this host's name: it counts for nothing any more.
+    replaced: bool,
     /// Everything is caught up; only for a host that then ends.
     done: bool,
 }
@@ -85,6 +100,7 @@ impl Keeper {
             prune_at: now,
             renew_at: now + settings.renew,
             cut_off: false,
+            replaced: false,
             done: false,
         }
     }
@@ -93,22 +109,46 @@ impl Keeper {
     pub async fn run(mut self, mut shutdown: Pin<&mut impl Future<Output = ()>>) -> Result<(), HostError> {
         let (ticks, mut ticker) = mpsc::channel(1);
         let ticking = tokio::spawn(tick(Arc::clone(&self.store), self.settings.acquire, ticks));
-        self.round().await;
-        while !self.done && !self.feeds.is_empty() {
+        let mut event = Event::Round;
+        loop {
+            // The store may hang; the wish to end is heard all the same.
             tokio::select! {
                 () = &mut shutdown => break,
-                Some(ended) = self.partitions.join_next() => self.ended(ended).await,
-                Some(News::CaughtUp(id)) = self.news.1.recv() => self.is_caught_up(id).await,
-                () = tokio::time::sleep_until(self.renew_at) => self.renew().await,
-                Some(()) = ticker.recv() => self.round().await,
+                () = self.handle(event) => {}
             }
+            if self.done || self.replaced || self.feeds.is_empty() {
+                break;
+            }
+            event = tokio::select! {
+                () = &mut shutdown => break,
+                Some(ended) = self.partitions.join_next() => Event::Ended(ended),
+                Some(News::CaughtUp(id)) = self.news.1.recv() => Event::CaughtUp(id),
+                () = tokio::time::sleep_until(self.renew_at) => Event::Renew,
+                Some(()) = ticker.recv() => Event::Round,
+            };
         }
         ticking.abort();
-        self.close().await;
-        if self.feeds.is_empty() && !self.stopped.is_empty() {
-            return Err(HostError::AllStopped(self.stopped));
+        let bound = self.close_within + CLOSE_STORE_WITHIN;
+        if tokio::time::timeout(bound, self.close()).await.is_err() {
+            tracing::error!("the store does not answer; the leases are left to expire");
+        }
+        if self.replaced {
+            return Err(HostError::NameTaken(self.session.host));
+        }
+        let must_all_be_done = self.until == Until::CaughtUp;
+        if !self.stopped.is_empty() && (self.feeds.is_empty() || must_all_be_done) {
+            return Err(HostError::Stopped(self.stopped));
         }
         Ok(())
+    }
+
+    async fn handle(&mut self, event: Event) {
+        match event {
+            Event::Ended(ended) => self.ended(ended).await,
+            Event::CaughtUp(id) => self.is_caught_up(id).await,
+            Event::Renew => self.renew().await,
+            Event::Round => self.round().await,
+        }
     }
 
     fn feed_names(&self) -> Vec<FeedName> {
@@ -121,15 +161,26 @@ impl Keeper {
     async fn round(&mut self) {
         let asked = clock::now();
         self.cut_off_late_ones(asked);
+        // A host that could not renew takes nothing: it could not keep it.
+        if asked >= *self.trusted_until.borrow() {
+            self.renew().await;
+        }
         let feeds = self.feed_names();
         let view = match self.store.view(&feeds).await {
             Ok(view) => view,
             Err(error) => return tracing::warn!(%error, "cannot look at the leases; trying again"),
         };
+        if !view.hosts.iter().any(|host| host.session == self.session.id) {
+            self.replaced = true;
+            return;
+        }
         let mut judged = self.watch.judge(&view, asked, self.settings.expire);
         self.settle_own(&mut judged);
         self.prune(&view.leases);
         for action in balance(&judged, &self.session.host, &self.session.id, &feeds) {
+            if clock::now() >= self.renew_at {
+                self.renew().await;
+            }
             match action {
                 Action::Acquire(seen) => self.acquire(&seen).await,
                 Action::Ask(_) if self.until == Until::CaughtUp => {}
@@ -137,6 +188,17 @@ impl Keeper {
             }
         }
         self.done = self.until == Until::CaughtUp && self.all_caught_up(&judged);
+        if self.done {
+            self.tell_what_is_left_to_others(&judged);
+        }
+    }
+
+    fn tell_what_is_left_to_others(&self, judged: &Judged) {
+        let others = judged.leases.iter().filter(|lease| !self.owned.contains_key(&lease.lease.id));
+        let owners: BTreeSet<&HostName> = others.filter_map(|lease| lease.lease.owner.as_ref()).map(|o| &o.host).collect();
+        for owner in owners {
+            tracing::info!(host = %owner, "partitions that this host owns are left to it");
+        }
     }
 
     /// Compares what the store says about this host's leases with what runs here.
@@ -161,7 +223,7 @@ impl Keeper {
     }
 
     async fn acquire(&mut self, seen: &LeaseView) {
-        if self.owned.contains_key(&seen.id) {
+        if self.owned.contains_key(&seen.id) || clock::now() >= *self.trusted_until.borrow() {
             return;
         }
         match self.store.acquire(&self.session, seen).await {
@@ -195,8 +257,9 @@ impl Keeper {
         let id = lease.id.clone();
         self.caught_up.remove(&id);
         self.partitions.spawn(async move {
+            let running = AssertUnwindSafe(partition::run(setup)).catch_unwind();
             tokio::select! {
-                closed = partition::run(setup) => (id, closed),
+                closed = running => (id, closed.unwrap_or_else(|_| Closed::panicked())),
                 Ok(()) = halted => (id, Closed::Halted),
             }
         });
@@ -210,11 +273,15 @@ impl Keeper {
         match self.store.renew(&self.session, &leases).await {
             Ok(renewals) => {
                 self.renew_at = asked + self.settings.renew;
+                let cut_off = asked + self.settings.expire;
                 for (lease, renewal) in leases.iter().zip(renewals) {
-                    if renewal == Renewal::Lost
-                        && let Some(owned) = self.owned.get_mut(&lease.id)
-                    {
-                        owned.halt();
+                    let Some(owned) = self.owned.get_mut(&lease.id) else { continue };
+                    match renewal {
+                        Renewal::Lost => owned.halt(),
+                        Renewal::Kept { hand_over_to: Some(asker) } => {
+                            owned.begin_closing(Some(asker), cut_off)
+                        }
+                        Renewal::Kept { hand_over_to: None } => {}
                     }
                 }
                 self.trusted_until.send_replace(asked + self.settings.trust());
@@ -240,6 +307,10 @@ impl Keeper {
                 self.release(&owned).await;
             }
             Closed::Lost(why) => tracing::warn!(lease = %id, %why, "lost"),
+            Closed::Halted if owned.keep_for.is_some() => {
+                tracing::error!(lease = %id, "its handler did not finish in time and was cut off; the lease is handed over");
+                self.release(&owned).await;
+            }
             Closed::Halted if owned.cut_off.is_some() => {
                 self.cut_off = true;
                 tracing::error!(lease = %id, "its handler did not finish in time and was cut off; the lease is left to expire");
@@ -262,6 +333,9 @@ impl Keeper {
         if self.feeds.remove(feed).is_some() {
             tracing::error!(%feed, %why, "feed stopped");
             self.stopped.push((feed.clone(), why));
+            // The others learn with the next renewal that this host's share of it is theirs now.
+            self.session.feeds.retain(|running| running != feed);
+            self.renew_at = clock::now();
         }
         let cut_off = clock::now() + self.close_within;
         for owned in self.owned.values_mut().filter(|owned| owned.lease.id.feed == *feed) {
@@ -287,7 +361,7 @@ impl Keeper {
     fn all_caught_up(&self, judged: &Judged) -> bool {
         judged.leases.iter().all(|lease| {
             let id = &lease.lease.id;
-            let elsewhere = !lease.available && !self.owned.contains_key(id);
+            let elsewhere = lease.held && !self.owned.contains_key(id);
             elsewhere || (self.owned.contains_key(id) && self.caught_up.contains(id))
         })
     }

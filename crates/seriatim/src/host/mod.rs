@@ -16,8 +16,13 @@ mod reader;
 mod settings;
 mod stats;
 #[cfg(test)]
+mod chaos;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,11 +135,14 @@ impl Host {
     }
 
     /// Runs until `shutdown` resolves, then finishes what runs, checkpoints and gives its leases back.
+    ///
+    /// A feed that has to stop does not stop the others; once all have stopped, it is [`HostError::Stopped`].
     pub async fn run_until(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), HostError> {
         self.run(Until::ShutDown, shutdown).await
     }
 
-    /// Handles what is there and ends. Partitions that another live host owns are left to it.
+    /// Handles what is there and ends. Partitions that another live host owns are left to it. If any feed had to stop, it is
+    /// [`HostError::Stopped`].
     pub async fn run_once(self) -> Result<(), HostError> {
         self.run(Until::CaughtUp, std::future::pending()).await
     }
@@ -144,8 +152,23 @@ impl Host {
         self.run(Until::CaughtUp, shutdown).await
     }
 
+    fn check_settings(&self) -> Result<(), HostError> {
+        let mut names = HashSet::new();
+        for given in &self.feeds {
+            let name = given.feed.name();
+            if !names.insert(name) {
+                return Err(HostError::Settings(format!("feed {name} was given twice")));
+            }
+            if let Some(wrong) = given.settings.wrong() {
+                return Err(HostError::Settings(format!("feed {name}: {wrong}")));
+            }
+        }
+        self.leases.wrong().map_or(Ok(()), |wrong| Err(HostError::Settings(wrong.to_owned())))
+    }
+
     async fn run(self, until: Until, shutdown: impl Future<Output = ()> + Send) -> Result<(), HostError> {
         let name = HostName::new(&self.name)?;
+        self.check_settings()?;
         let feeds = open::feeds(&self.store, self.feeds, until).await?;
         let names: Vec<FeedName> = feeds.iter().map(|feed| feed.consumer.feed.clone()).collect();
         tokio::pin!(shutdown);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{FeedRuntime, Given, HostError, Until, reader};
 use crate::clock;
 use crate::lease::Liveness;
-use crate::name::{FeedName, HostName};
+use crate::name::{FeedName, HostName, SessionId};
 use crate::source::Consumer;
 use crate::store::{JoinError, Session, Store};
 
@@ -45,7 +45,7 @@ pub(super) async fn join(
     feeds: &[FeedName],
     expire: Duration,
 ) -> Result<Session, HostError> {
-    let mut silent: Option<(u64, tokio::time::Instant)> = None;
+    let mut silent: Option<(SessionId, u64, tokio::time::Instant)> = None;
     let mut replacing = None;
     loop {
         let asked = clock::now();
@@ -55,13 +55,15 @@ pub(super) async fn join(
             Err(JoinError::NameTaken { liveness: Liveness::Alive, host, .. }) => {
                 return Err(HostError::NameTaken(host));
             }
-            Err(JoinError::NameTaken { session, beat, host, .. }) => match silent {
+            Err(JoinError::NameTaken { session, beat, host, .. }) => match &silent {
                 None => {
                     tracing::info!(%host, "the name is taken; waiting until its holder has been silent for {expire:?}");
-                    silent = Some((beat, asked));
+                    silent = Some((session, beat, asked));
                 }
-                Some((seen, _)) if seen != beat => return Err(HostError::NameTaken(host)),
-                Some((_, since)) if asked.duration_since(since) >= expire => replacing = Some(session),
+                Some((holder, seen, _)) if *holder != session || *seen != beat => {
+                    return Err(HostError::NameTaken(host));
+                }
+                Some((_, _, since)) if asked.duration_since(*since) >= expire => replacing = Some(session),
                 Some(_) => {}
             },
         }

@@ -5,6 +5,7 @@
 //!   reader ┴▶ lanes ──batch──▶ attempts (in flight) ──▶ lanes ┴▶ low-water mark ──▶ checkpoint
 //! ```
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -15,7 +16,7 @@ use super::FeedRuntime;
 use super::reader::{Answer, OpenGuard};
 use crate::change::Position;
 use crate::clock;
-use crate::handler::{Attempts, Batch, Handling, Lanes, Plain, Ran, Transactional, Try};
+use crate::handler::{Attempts, Batch, Handling, Lanes, Plain, Ran, Rules, Tally, Transactional, Try};
 use crate::lease::{Lease, LeaseId};
 use crate::source::SourceError;
 use crate::store::{Checkpoint, CheckpointError, Parking, Store, StoreError};
@@ -25,6 +26,9 @@ const IDLE_CHECKPOINT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// How long a checkpoint that the store could not take waits for its next try.
 const RETRY_CHECKPOINT: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// However little a partition holds, it reads no further ahead of its slowest change than this many places.
+const MOST_AHEAD: usize = 100_000;
 
 /// Why a partition was closed.
 #[derive(Debug)]
@@ -37,6 +41,12 @@ pub(super) enum Closed {
     Failed(String),
     /// It did not finish in time and was cut off.
     Halted,
+}
+
+impl Closed {
+    pub(super) fn panicked() -> Self {
+        Closed::Failed("its task panicked, which is a fault in Seriatim: please report it".to_owned())
+    }
 }
 
 /// What a partition tells the host while it runs.
@@ -58,6 +68,9 @@ pub(super) struct Setup {
     pub news: mpsc::UnboundedSender<News>,
 }
 
+/// A checkpoint that was tried: where, the first place it did not pass, how many parked, and what the store said.
+type Saved = (Position, u64, usize, Result<(), CheckpointError>);
+
 struct Running {
     setup: Setup,
     lease: Arc<Lease>,
@@ -71,12 +84,18 @@ struct Running {
     saved_at: Instant,
     /// Something was handled since the last checkpoint.
     worked: bool,
-    /// Changes to park with the next checkpoint.
+    /// Changes to park with the next checkpoint, which has passed them.
     parkings: Vec<Parking>,
     asked: Option<oneshot::Receiver<Answer>>,
     flying: JoinSet<(Batch, Position, Ran)>,
-    saving: JoinSet<(Position, usize, Result<(), CheckpointError>)>,
+    saving: JoinSet<Saved>,
     told_caught_up: bool,
+    /// The end of the first slice that saw the end of what was committed, by the number of its place in the lanes.
+    caught_up_at: Option<u64>,
+    /// Every place before this number is behind the checkpoint in the store.
+    saved_upto: u64,
+    /// Turns true when no further attempt may begin.
+    quit: watch::Sender<bool>,
     /// A transactional batch was interrupted between two of its commits: the store knows better than this host.
     store_knows_better: bool,
     /// The feed is to stop, for this reason, once what runs has finished.
@@ -121,6 +140,9 @@ impl Running {
             flying: JoinSet::new(),
             saving: JoinSet::new(),
             told_caught_up: false,
+            caught_up_at: None,
+            saved_upto: 0,
+            quit: watch::Sender::new(false),
             store_knows_better: false,
             stopping: None,
             _open: setup.feed.reader.enter(),
@@ -134,6 +156,7 @@ impl Running {
             if clock::now() >= *self.setup.trusted_until.borrow() {
                 return Closed::Lost("it could not be renewed in time".to_owned());
             }
+            self.quit.send_if_modified(|quit| std::mem::replace(quit, closing) != closing);
             if !closing {
                 self.start_work();
                 self.ask_for_more();
@@ -159,7 +182,7 @@ impl Running {
                 Err(error) => Some(Closed::Failed(format!("a handler's task ended badly: {error}"))),
             },
             Some(saved) = self.saving.join_next() => match saved {
-                Ok((position, parked, result)) => self.checkpointed(position, parked, result),
+                Ok(saved) => self.checkpointed(saved),
                 Err(error) => Some(Closed::Failed(format!("a checkpoint's task ended badly: {error}"))),
             },
             answer = ask(&mut self.asked) => {
@@ -179,34 +202,32 @@ impl Running {
 
     fn start_work(&mut self) {
         let settings = &self.setup.feed.settings;
-        // A transaction moves the checkpoint itself: one at a time, and never beside another checkpoint.
-        let concurrency = if self.is_transactional() { 1 } else { settings.concurrency };
-        if self.is_transactional() && !self.saving.is_empty() {
+        // A transaction moves the checkpoint itself: one at a time, never beside another checkpoint, and never past a change
+        // that is still to be parked.
+        let transactional = self.is_transactional();
+        if transactional && !(self.saving.is_empty() && self.parkings.is_empty()) {
             return;
         }
+        let concurrency = if transactional { 1 } else { settings.concurrency };
         while self.flying.len() < concurrency {
-            let Some(batch) = self.lanes.take(settings.batch) else {
-                break;
-            };
+            let Some(batch) = self.lanes.take(settings.batch) else { break };
             let upto = self.lanes.low_water_after(&batch).unwrap_or(&self.saved).clone();
-            let tail = if self.is_transactional() { tail(&mut self.lanes) } else { Vec::new() };
-            let attempts = Work {
-                tries: Arc::clone(&self.tries),
-                lease: Arc::clone(&self.lease),
-                retry: settings.retry,
-                closing: self.setup.closing.clone(),
-                tail: Checkpoint { position: self.saved.clone(), parked: tail },
-            };
+            let aside = if transactional { self.lanes.take_aside() } else { Vec::new() };
+            self.setup.feed.stats.count(0, aside.len() as u64, 0, 0);
+            let (tries, lease) = (Arc::clone(&self.tries), Arc::clone(&self.lease));
+            let (retry, timeout, closing) = (settings.retry, settings.timeout, self.quit.subscribe());
             self.flying.spawn(async move {
-                let ran = attempts.run(&batch, &upto).await;
+                let rules = Rules { retry, timeout, closing };
+                let ran = Attempts::new(&*tries, rules, lease, aside).run(&batch.changes, &upto).await;
                 (batch, upto, ran)
             });
         }
     }
 
     fn ask_for_more(&mut self) {
-        let settings = &self.setup.feed.settings;
-        let has_room = self.lanes.held() < settings.enough() && self.lanes.weight() < super::ENOUGH_BYTES;
+        let has_room = self.lanes.held() + self.parkings.len() < self.setup.feed.settings.enough()
+            && self.lanes.weight() < super::ENOUGH_BYTES
+            && self.lanes.span() < MOST_AHEAD;
         if self.asked.is_none() && has_room {
             self.asked = Some(self.setup.feed.reader.want(self.lease.id.partition, self.read.clone()));
         }
@@ -218,6 +239,9 @@ impl Running {
                 self.read = slice.upto.clone();
                 self.caught_up = slice.caught_up;
                 self.lanes.push(slice);
+                if self.caught_up && self.caught_up_at.is_none() {
+                    self.caught_up_at = Some(self.lanes.end());
+                }
                 self.tell_when_caught_up();
                 None
             }
@@ -230,35 +254,50 @@ impl Running {
     }
 
     fn landed(&mut self, batch: Batch, upto: Position, ran: Ran) -> Option<Closed> {
-        let tally = match ran {
-            Ran::Finished(tally) => tally,
-            Ran::Interrupted => {
-                self.store_knows_better = self.is_transactional();
-                return None;
+        match ran {
+            Ran::Finished(tally) => self.finished(batch, upto, tally),
+            Ran::Interrupted { unfinished, tally } => self.gave_up(batch, &unfinished, tally),
+            Ran::Stopped { change, error, unfinished, tally } => {
+                let why = format!("change {} at position {} failed: {error}", change.id, change.position);
+                self.stopping.get_or_insert(why);
+                self.gave_up(batch, &unfinished, tally);
             }
             Ran::Lost { why } => return Some(Closed::Lost(why)),
             Ran::Broken { why } => return Some(Closed::Failed(why)),
-            Ran::Stopped { change, error } => {
-                let why = format!("change {} at position {} failed: {error}", change.id, change.position);
-                self.stopping = Some(why);
-                self.store_knows_better = self.is_transactional();
-                return None;
-            }
-        };
-        let parked = tally.parked.len() as u64;
-        let handled = batch.changes.len() as u64 - parked - tally.skipped;
-        self.setup.feed.stats.count(handled, parked, tally.skipped, tally.failures);
-        tally.parked.iter().for_each(|parking| self.lanes.park(parking.change.lane()));
-        self.lanes.complete(batch);
+        }
+        None
+    }
+
+    fn finished(&mut self, batch: Batch, upto: Position, tally: Tally) {
+        self.count(batch.changes.len(), &tally);
+        self.lanes.complete(batch, tally.parked);
         if self.is_transactional() {
+            // What was parked on the way is in the store already.
+            drop(self.lanes.take_aside());
             self.saved = upto;
             self.saved_at = clock::now();
+            self.saved_upto = self.lanes.passed();
         } else {
             self.worked = true;
-            self.parkings.extend(tally.parked);
         }
         self.tell_when_caught_up();
-        None
+    }
+
+    /// The batch did not get to its end: what it did counts, unless the store knows that better.
+    fn gave_up(&mut self, batch: Batch, unfinished: &HashSet<u64>, tally: Tally) {
+        self.count(batch.changes.len() - unfinished.len(), &tally);
+        if self.is_transactional() {
+            self.store_knows_better = true;
+        } else {
+            self.lanes.abandon(batch, unfinished, tally.parked);
+            self.worked = true;
+        }
+    }
+
+    fn count(&self, done: usize, tally: &Tally) {
+        let parked = tally.parked.len() as u64;
+        let handled = done as u64 - parked - tally.skipped;
+        self.setup.feed.stats.count(handled, parked, tally.skipped, tally.failures);
     }
 
     fn start_checkpoint(&mut self, closing: bool) {
@@ -267,9 +306,8 @@ impl Running {
         if !due || !free || !self.has_something_to_save() {
             return;
         }
-        let tail = tail(&mut self.lanes);
-        self.setup.feed.stats.count(0, tail.len() as u64, 0, 0);
-        self.parkings.extend(tail);
+        self.parkings.extend(self.lanes.take_passed_aside());
+        let passed = self.lanes.passed();
         let position = self.lanes.low_water().unwrap_or(&self.saved).clone();
         let checkpoint = Checkpoint { position: position.clone(), parked: self.parkings.clone() };
         let (store, lease) = (Arc::clone(&self.setup.store), Arc::clone(&self.lease));
@@ -279,7 +317,7 @@ impl Running {
             if let Err(CheckpointError::Store(_)) = result {
                 tokio::time::sleep(RETRY_CHECKPOINT).await;
             }
-            (position, checkpoint.parked.len(), result)
+            (position, passed, checkpoint.parked.len(), result)
         });
     }
 
@@ -288,7 +326,7 @@ impl Running {
             return false;
         }
         let moved = self.lanes.low_water().is_some_and(|mark| *mark != self.saved);
-        moved || !self.parkings.is_empty() || self.lanes.has_tail()
+        moved || !self.parkings.is_empty() || self.lanes.has_passed_aside()
     }
 
     /// When the next checkpoint should be written; `None` while there is nothing to write.
@@ -300,7 +338,7 @@ impl Running {
             return None;
         }
         let settings = &self.setup.feed.settings;
-        let pause = if self.lanes.has_tail()
+        let pause = if self.lanes.has_passed_aside()
             || !self.parkings.is_empty()
             || (self.worked && self.lanes.held() == 0)
         {
@@ -315,15 +353,11 @@ impl Running {
         Some(self.saved_at + pause)
     }
 
-    fn checkpointed(
-        &mut self,
-        position: Position,
-        parked: usize,
-        result: Result<(), CheckpointError>,
-    ) -> Option<Closed> {
+    fn checkpointed(&mut self, (position, passed, parked, result): Saved) -> Option<Closed> {
         match result {
             Ok(()) => {
                 self.saved = position;
+                self.saved_upto = passed;
                 self.saved_at = clock::now();
                 self.parkings.drain(..parked);
                 self.tell_when_caught_up();
@@ -341,40 +375,16 @@ impl Running {
         }
     }
 
+    /// Says, once, that everything is behind the checkpoint that was committed when it first saw the end.
     fn tell_when_caught_up(&mut self) {
-        let idle = self.caught_up && self.lanes.held() == 0 && self.flying.is_empty();
-        if idle && !self.told_caught_up && !self.has_something_to_save() {
+        if !self.has_something_to_save() {
+            self.saved_upto = self.lanes.passed();
+        }
+        if !self.told_caught_up && self.caught_up_at.is_some_and(|end| end <= self.saved_upto) {
             self.told_caught_up = true;
             drop(self.setup.news.send(News::CaughtUp(self.lease.id.clone())));
         }
     }
-}
-
-/// One batch on its way through the handler, on a task of its own.
-struct Work {
-    tries: Arc<dyn Try>,
-    lease: Arc<Lease>,
-    retry: crate::handler::Retry,
-    closing: watch::Receiver<bool>,
-    /// For transactional handlers: what has to be in the store before the batch may move the checkpoint past it.
-    tail: Checkpoint,
-}
-
-impl Work {
-    async fn run(self, batch: &Batch, upto: &Position) -> Ran {
-        if !self.tail.parked.is_empty() {
-            let parked = self.tries.give_up(&self.tail.parked, &self.tail.position, &self.lease).await;
-            if let Err(error) = parked {
-                return Ran::Lost { why: error.to_string() };
-            }
-        }
-        let Work { tries, lease, retry, closing, .. } = self;
-        Attempts { tries: &*tries, retry, lease, closing }.run(&batch.changes, upto).await
-    }
-}
-
-fn tail(lanes: &mut Lanes) -> Vec<Parking> {
-    lanes.take_tail().into_iter().map(|change| Parking { change, failure: None }).collect()
 }
 
 async fn ask(asked: &mut Option<oneshot::Receiver<Answer>>) -> Result<Answer, oneshot::error::RecvError> {

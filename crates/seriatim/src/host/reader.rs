@@ -174,7 +174,10 @@ impl Reader {
     fn deliver(&mut self, slices: Vec<Slice>) {
         let nothing = slices.iter().all(|slice| slice.changes.is_empty() && slice.caught_up);
         let told = || slices.iter().map(|slice| slice.partition).collect();
-        self.end = slices.first().filter(|_| nothing).map(|slice| End { position: slice.upto.clone(), told: told() });
+        self.end = slices
+            .first()
+            .filter(|_| nothing)
+            .map(|slice| End { position: slice.upto.clone(), told: told() });
         for slice in slices {
             let asked = self.waiting.iter().position(|want| want.cursor.partition == slice.partition);
             if let Some(want) = asked.and_then(|index| self.waiting.remove(index)) {

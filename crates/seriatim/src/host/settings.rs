@@ -28,6 +28,10 @@ impl Default for LeaseSettings {
 }
 
 impl LeaseSettings {
+    pub(crate) fn wrong(&self) -> Option<&'static str> {
+        (self.renew * 2 > self.expire).then_some("a lease must expire after two renewals at the earliest")
+    }
+
     /// How long after it *sent* its last good renewal an owner still trusts its lease.
     ///
     /// Others count the whole expiry from a moment after that, so the tenth in between is time to stop in.
@@ -70,8 +74,17 @@ impl Default for FeedSettings {
 }
 
 impl FeedSettings {
+    pub(crate) fn wrong(&self) -> Option<&'static str> {
+        match self {
+            FeedSettings { batch: 0, .. } => Some("batch must be at least 1"),
+            FeedSettings { concurrency: 0, .. } => Some("concurrency must be at least 1"),
+            FeedSettings { retry, .. } if retry.attempts == 0 => Some("retry.attempts must be at least 1"),
+            _ => None,
+        }
+    }
+
     /// A partition that holds fewer changes than this asks for more.
     pub(crate) fn enough(&self) -> usize {
-        (self.batch * self.concurrency).clamp(1, 10_000)
+        self.batch.saturating_mul(self.concurrency).clamp(1, 10_000)
     }
 }

@@ -219,7 +219,7 @@ async fn stop_ends_the_feed_and_names_the_change() {
         FeedSettings { retry: Retry { attempts: 1, then: Then::Stop, ..Retry::default() }, ..quick() };
     let handler = |_: Change, _: Context| async { Err::<(), _>(Failure::change("no")) };
     let error = host("a", &store, &feed, handler, settings).run_once().await.unwrap_err();
-    assert_eq!(error.to_string(), "every feed has stopped: f: change 1 at position 1 failed: no");
+    assert_eq!(error.to_string(), "stopped: f: change 1 at position 1 failed: no");
 }
 
 #[tokio::test(start_paused = true)]

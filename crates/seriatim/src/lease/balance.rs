@@ -25,7 +25,8 @@ pub fn balance(judged: &Judged, name: &HostName, session: &SessionId, feeds: &[F
     let scenes: Vec<Scene> = feeds.iter().map(|feed| Scene::of(judged, name, session, feed)).collect();
     let had: Vec<Action> = scenes.iter().flat_map(Scene::acquire).collect();
     // What was asked for and is not here yet counts as mine already: one at a time.
-    let asked = judged.leases.iter().any(|lease| lease.lease.hand_over_to.as_ref() == Some(name));
+    let asked =
+        judged.leases.iter().any(|lease| !lease.available && lease.lease.hand_over_to.as_ref() == Some(name));
     if !had.is_empty() || asked {
         return had;
     }
@@ -37,7 +38,6 @@ pub fn balance(judged: &Judged, name: &HostName, session: &SessionId, feeds: &[F
 /// One feed, seen by one host.
 struct Scene<'a> {
     me: &'a HostName,
-    judged: &'a Judged,
     leases: Vec<&'a JudgedLease>,
     /// Leases of this feed by live host that runs it, also those with none.
     counts: BTreeMap<&'a HostName, usize>,
@@ -61,13 +61,12 @@ impl<'a> Scene<'a> {
                 *counts.entry(&owner.host).or_default() += 1;
             }
         }
-        Scene { me, judged, leases, counts, totals }
+        Scene { me, leases, counts, totals }
     }
 
     /// The leases to fill up with: free ones first, then those of dead or silent owners.
     fn acquire(&self) -> Vec<Action> {
-        let target = self.leases.len().div_ceil(self.counts.len()).max(1);
-        let wanted = target.saturating_sub(self.counts[self.me]);
+        let wanted = self.target().saturating_sub(self.counts[self.me]);
         let (free, expired): (Vec<&JudgedLease>, Vec<&JudgedLease>) = self
             .leases
             .iter()
@@ -80,10 +79,18 @@ impl<'a> Scene<'a> {
             .collect()
     }
 
-    /// A lease that was set free for another live host is left to it.
+    /// A lease that was set free for another host is left to it, as long as that host can still want it.
     fn can_be_mine(&self, lease: &JudgedLease) -> bool {
         let reserved = lease.lease.hand_over_to.as_ref();
-        lease.available && reserved.is_none_or(|host| host == self.me || !self.judged.is_live(host))
+        lease.available && reserved.is_none_or(|host| host == self.me || !self.wants_more(host))
+    }
+
+    fn wants_more(&self, host: &HostName) -> bool {
+        self.counts.get(host).is_some_and(|count| *count < self.target())
+    }
+
+    fn target(&self) -> usize {
+        self.leases.len().div_ceil(self.counts.len()).max(1)
     }
 
     /// One lease of the host that has the most, if that is for the better.
@@ -150,7 +157,7 @@ mod tests {
         let id = LeaseId { feed: feed.clone(), partition: Partition(partition) };
         let position = Position::number(0);
         let lease = LeaseView { id, owner, epoch: Epoch(0), version: 0, position, hand_over_to: None };
-        JudgedLease { lease, available }
+        JudgedLease { lease, available, held: !available }
     }
 
     /// Lets every host act once, in turn; a lease that is asked for is handed over at once. Returns the moves.
@@ -212,6 +219,25 @@ mod tests {
         assert_eq!(balance(&world, &name("a"), &session("a"), &feeds), []);
         world.hosts[1].live = false;
         assert_eq!(balance(&world, &name("a"), &session("a"), &feeds).len(), 1, "unless it is gone");
+        world.hosts[1] = host("b", &[]);
+        assert_eq!(balance(&world, &name("a"), &session("a"), &feeds).len(), 1, "or runs the feed no more");
+    }
+
+    #[test]
+    fn a_lease_set_free_for_a_host_that_has_enough_is_taken_by_another() {
+        let feeds = [feed("f")];
+        let owners = ["a", "a", "a", "c", "c", "c", "c"];
+        let mut leases: Vec<JudgedLease> =
+            (0..7).map(|p| lease(&feeds[0], p, Some(owners[p as usize]))).collect();
+        let mut reserved = lease(&feeds[0], 7, None);
+        reserved.lease.hand_over_to = Some(name("c"));
+        leases.push(reserved);
+        let world = Judged { hosts: vec![host("a", &feeds), host("c", &feeds)], leases };
+        assert_eq!(balance(&world, &name("c"), &session("c"), &feeds), []);
+        assert!(matches!(
+            balance(&world, &name("a"), &session("a"), &feeds).as_slice(),
+            [Action::Acquire(_)]
+        ));
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{HostView, LeaseId, LeaseView, Liveness, View};
-use crate::name::{Epoch, HostName, SessionId};
+use crate::name::{Epoch, SessionId};
 
 /// A host, and whether it counts.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct JudgedLease {
     pub lease: LeaseView,
     /// Nobody owns it, or its owner is dead or expired.
     pub available: bool,
+    /// Its owner was seen renewing, or is known to be alive: not just not known to be dead.
+    pub held: bool,
 }
 
 /// A view of the store, judged.
@@ -38,13 +40,6 @@ pub struct Judged {
     pub hosts: Vec<JudgedHost>,
     /// All leases, in the order of the view.
     pub leases: Vec<JudgedLease>,
-}
-
-impl Judged {
-    /// Whether a host of this name counts as live.
-    pub fn is_live(&self, name: &HostName) -> bool {
-        self.hosts.iter().any(|host| host.live && host.host.name == *name)
-    }
 }
 
 /// Remembers since when each version has stood still.
@@ -58,6 +53,8 @@ pub struct Watch {
 struct Still<V> {
     version: V,
     since: Instant,
+    /// It was another one before.
+    moved: bool,
 }
 
 impl Watch {
@@ -71,14 +68,13 @@ impl Watch {
         let hosts: Vec<JudgedHost> = hosts.collect();
         let leases = view.leases.iter().map(|lease| {
             let silent = silent_for(&mut self.leases, &lease.id, (lease.epoch, lease.version), asked);
-            let owner_gone = match &lease.owner {
-                None => true,
-                Some(owner) => hosts
-                    .iter()
-                    .find(|host| host.host.session == owner.session)
-                    .is_none_or(|host| host.host.liveness == Liveness::Dead),
-            };
-            JudgedLease { lease: lease.clone(), available: owner_gone || silent >= expire }
+            let owner = lease.owner.as_ref();
+            let owner = owner.and_then(|owner| hosts.iter().find(|host| host.host.session == owner.session));
+            let liveness = owner.map_or(Liveness::Dead, |owner| owner.host.liveness);
+            let available = liveness == Liveness::Dead || silent >= expire;
+            let renewing = self.leases.get(&lease.id).is_some_and(|still| still.moved);
+            let held = !available && (liveness == Liveness::Alive || renewing);
+            JudgedLease { lease: lease.clone(), available, held }
         });
         let leases = leases.collect();
         self.hosts.retain(|session, _| view.hosts.iter().any(|host| host.session == *session));
@@ -93,8 +89,9 @@ where
 {
     match seen.get(key) {
         Some(still) if still.version == version => asked.duration_since(still.since),
-        _ => {
-            seen.insert(key.clone(), Still { version, since: asked });
+        before => {
+            let moved = before.is_some();
+            seen.insert(key.clone(), Still { version, since: asked, moved });
             Duration::ZERO
         }
     }
@@ -105,7 +102,7 @@ mod tests {
     use super::*;
     use crate::change::Position;
     use crate::lease::Owner;
-    use crate::name::{FeedName, Partition};
+    use crate::name::{FeedName, HostName, Partition};
 
     const EXPIRE: Duration = Duration::from_secs(10);
 

@@ -111,6 +111,7 @@ pub struct Blocker {
 /// - Every change committed after the consumer's start is returned by a read of its key's partition. None is skipped,
 ///   however late its transaction commits.
 /// - The changes of one key are all in one partition, in the order in which they committed.
+/// - No two changes of a partition have the same position.
 /// - Reading again after the same position returns the same changes with the same ids, as long as they are retained;
 ///   a position that retention has passed is an error, never a gap.
 #[async_trait]

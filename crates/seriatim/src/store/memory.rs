@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Checkpoint, CheckpointError, EnsureError, JoinError, ParkedFailure, ParkedObject, Parking, Renewal,
+    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedFailure, ParkedObject, Parking, Renewal,
     Session, Store, StoreError,
 };
 use crate::change::{Change, Position};
@@ -120,7 +120,7 @@ impl Store for MemoryStore {
             }
             state.free_leases_of(&holder.session);
         }
-        let session = Session { host: host.clone(), id: SessionId::random() };
+        let session = Session { host: host.clone(), id: SessionId::random(), feeds: feeds.to_vec() };
         let view = HostView {
             name: host.clone(),
             session: session.id.clone(),
@@ -202,6 +202,7 @@ impl Store for MemoryStore {
             return Ok(vec![Renewal::Lost; leases.len()]);
         };
         host.beat += 1;
+        host.feeds = session.feeds.clone();
         host.seen_at = clock::wall();
         let renewals = leases.iter().map(|held| match state.lease_of(held) {
             None => Renewal::Lost,
@@ -236,7 +237,10 @@ impl Store for MemoryStore {
     async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         let mut state = self.state();
         match state.lease_of(lease) {
-            Some(held) => held.position = checkpoint.position.clone(),
+            Some(held) => {
+                held.position = checkpoint.position.clone();
+                held.version += 1;
+            }
             None => {
                 let by = state.leases.get(&lease.id).map_or(Epoch(0), |lease| lease.epoch);
                 return Err(CheckpointError::Fenced { by });
@@ -246,14 +250,19 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn rewind(&self, seen: &LeaseView, position: &Position) -> Result<bool, StoreError> {
+    async fn rewind(&self, seen: &LeaseView, position: &Position, parked: OnRewind) -> Result<bool, StoreError> {
         let mut state = self.state();
         let Some(lease) = state.lease_as_seen(seen) else {
             return Ok(false);
         };
         lease.owner = None;
+        lease.hand_over_to = None;
         lease.epoch = lease.epoch.next();
         lease.position = position.clone();
+        if parked == OnRewind::DropParked {
+            let LeaseId { feed, partition } = &seen.id;
+            state.parked.retain(|_, kept| kept.object.feed != *feed || kept.object.partition != *partition);
+        }
         Ok(true)
     }
 

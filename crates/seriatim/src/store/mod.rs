@@ -33,6 +33,8 @@ pub struct Session {
     pub host: HostName,
     /// This life of the host.
     pub id: SessionId,
+    /// The feeds it runs; each renewal tells the store.
+    pub feeds: Vec<FeedName>,
 }
 
 /// The answer to one renewal.
@@ -98,6 +100,15 @@ pub struct ParkedObject {
     pub since: Timestamp,
 }
 
+/// What a rewind does to the objects that are parked in its partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnRewind {
+    /// They stay parked.
+    KeepParked,
+    /// They are forgotten with all that waits behind them: for a rewind after which every object is read again.
+    DropParked,
+}
+
 /// Where Seriatim keeps its own state.
 ///
 /// # Promises
@@ -142,8 +153,8 @@ pub trait Store: Send + Sync + 'static {
     /// `None` when somebody was faster. Repeating it after a lost answer returns the same lease.
     async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError>;
 
-    /// Renews the host and these leases of it, and answers for each, in order. [`JoinError::NameTaken`] cannot happen
-    /// here: a session that was replaced finds all its leases [`Renewal::Lost`].
+    /// Renews the host, with the feeds it runs now, and these leases of it, and answers for each, in order. A session that was
+    /// replaced finds all its leases [`Renewal::Lost`].
     async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError>;
 
     /// Asks the owner of a lease, as `seen`, to hand it over. `false` when it has changed hands in the meantime
@@ -159,7 +170,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Sets the position of a lease as `seen`, raising its epoch so that no owner of before can write over it.
     /// The lease is free afterwards. `false` when it changed in the meantime.
-    async fn rewind(&self, seen: &LeaseView, position: &Position) -> Result<bool, StoreError>;
+    async fn rewind(&self, seen: &LeaseView, position: &Position, parked: OnRewind) -> Result<bool, StoreError>;
 
     /// The parked objects of a feed, of all partitions or of one, oldest first.
     async fn parked(

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use key::Key;
 pub use packed::{Packed, Packer};
-pub use row::{Columns, Row};
 pub(crate) use row::serialize_for_users;
+pub use row::{Columns, Row};
 
 /// One value of one column, exactly as the database holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

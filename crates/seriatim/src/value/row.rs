@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::packed::{Packed, Packer, Unpacking};
 use super::Value;
+use super::packed::{Packed, Packer, Unpacking};
 
 /// The names of a row's columns, shared by all rows of one shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

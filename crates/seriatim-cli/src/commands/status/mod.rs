@@ -6,6 +6,7 @@ mod report;
 
 use seriatim::lease::{HostView, LeaseView, Liveness, View};
 use seriatim::source::{Cursor, Feed, Lag};
+use seriatim::store::ParkedObject;
 use seriatim::{FeedName, Store};
 
 use super::owners::owner_of;
@@ -14,7 +15,7 @@ use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
 use crate::setup::Guarantee;
 use crate::{output, setup};
-use report::{FeedStatus, HostStatus, LagStatus, Obstacle, PartitionStatus, Report};
+use report::{FeedStatus, HostStatus, LagStatus, Obstacle, ParkedStatus, PartitionStatus, Report};
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Status) -> Result<()> {
@@ -35,14 +36,14 @@ async fn report(config: &Config, store: &dyn Store) -> Result<Report> {
     let view = store.view(&names).await?;
     let mut feeds = Vec::with_capacity(names.len());
     for name in &names {
-        let parked = store.parked(name, None).await?.len();
+        let parked = store.parked(name, None).await?;
         feeds.push(feed_status(config, name, &view, parked).await);
     }
     let hosts = view.hosts.iter().filter(|host| host.liveness != Liveness::Dead);
     Ok(Report { feeds, hosts: hosts.map(|host| host_status(host, &view)).collect() })
 }
 
-async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: usize) -> FeedStatus {
+async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: Vec<ParkedObject>) -> FeedStatus {
     let leases: Vec<&LeaseView> = view.leases.iter().filter(|lease| lease.id.feed == *name).collect();
     let feed = config.feeds.get(name);
     let (lags, blocked_by) = match feed {
@@ -61,7 +62,8 @@ async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: usiz
         capture: feed.map(|feed| feed.capture.as_str()),
         guarantee: feed.map(|feed| Guarantee::of(feed, config)),
         partitions: leases.iter().zip(lags).map(|(lease, lag)| partition_status(lease, view, lag)).collect(),
-        parked,
+        parked: parked.len(),
+        parked_objects: parked.into_iter().map(ParkedStatus::from).collect(),
         blocked_by,
     }
 }

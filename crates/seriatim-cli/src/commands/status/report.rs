@@ -5,10 +5,14 @@ use std::io::{self, Write};
 use jiff::Timestamp;
 use serde::Serialize;
 use seriatim::source::{Blocker, Lag};
+use seriatim::store::{ParkedFailure, ParkedObject};
 use seriatim::{Epoch, FeedName, HostName, Partition, Position};
 
 use crate::output::{BAD, FAINT, GOOD, PLAIN, Style, TITLE, Table, WARN, styled};
 use crate::setup::Guarantee;
+
+/// At most so many parked objects are named.
+const SHOWN: usize = 10;
 
 /// All that `status` knows.
 #[derive(Debug, Default, Serialize)]
@@ -25,6 +29,9 @@ pub struct FeedStatus {
     pub guarantee: Option<Guarantee>,
     pub partitions: Vec<PartitionStatus>,
     pub parked: usize,
+    /// For people only: the contract's JSON has the number.
+    #[serde(skip)]
+    pub parked_objects: Vec<ParkedStatus>,
     pub blocked_by: Vec<Obstacle>,
 }
 
@@ -61,6 +68,22 @@ pub struct Obstacle {
 impl From<Blocker> for Obstacle {
     fn from(blocker: Blocker) -> Self {
         Obstacle { what: blocker.what, remedy: blocker.remedy }
+    }
+}
+
+/// One object that could not be handled.
+#[derive(Debug)]
+pub struct ParkedStatus {
+    pub key: String,
+    pub waiting: u64,
+    pub attempts: u32,
+    pub error: String,
+}
+
+impl From<ParkedObject> for ParkedStatus {
+    fn from(parked: ParkedObject) -> Self {
+        let ParkedFailure { error, attempts } = parked.failure;
+        ParkedStatus { key: parked.key.to_string(), waiting: parked.waiting, attempts, error }
     }
 }
 
@@ -111,15 +134,24 @@ impl FeedStatus {
         for obstacle in &self.blocked_by {
             writeln!(out, "  {} {}; {}", styled(BAD, "blocked by"), obstacle.what, obstacle.remedy)?;
         }
-        if self.parked > 0 {
-            writeln!(out, "  {}", styled(BAD, format_args!("{} parked", self.parked)))?;
-        }
+        self.write_parked(out)?;
         let mut table = Table::titled(["partition", "owner", "epoch", "lag", "position"]);
         for partition in &self.partitions {
             table.row(partition.cells());
         }
         table.write(out)?;
         writeln!(out)
+    }
+
+    fn write_parked(&self, out: &mut impl Write) -> io::Result<()> {
+        for parked in self.parked_objects.iter().take(SHOWN) {
+            let ParkedStatus { key, waiting, attempts, error } = parked;
+            writeln!(out, "  {} {key}: {waiting} waiting, after {attempts} attempts: {error}", styled(BAD, "parked"))?;
+        }
+        match self.parked.saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => writeln!(out, "  {} {more} more", styled(BAD, "parked")),
+        }
     }
 }
 
@@ -169,6 +201,12 @@ mod tests {
             guarantee: Some(Guarantee::ExactlyOnce),
             partitions: vec![partition],
             parked: 1,
+            parked_objects: vec![ParkedStatus {
+                key: r#"{"id":7}"#.to_owned(),
+                waiting: 2,
+                attempts: 5,
+                error: "no".to_owned(),
+            }],
             blocked_by: vec![],
         };
         let seen_at = "2026-11-15T08:00:00Z".parse().unwrap();
@@ -196,7 +234,7 @@ mod tests {
         let text = String::from_utf8(plain.into_inner()).unwrap();
         let expected = "\
 feed totals  journal  exactly-once
-  1 parked
+  parked {\"id\":7}: 2 waiting, after 5 attempts: no
 partition  owner  epoch  lag  position
 0          a      2      3    17
 
