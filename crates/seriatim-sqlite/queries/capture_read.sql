@@ -1,2 +1,2 @@
 -- One capture by its id.
-select id, kind, table_name, key_slots, shapes, floor, pruned, seeds, seeded from seriatim_capture where id = ?1
+select id, kind, table_name, key_slots, shapes, known, floor, pruned, seeds, seeded from seriatim_capture where id = ?1

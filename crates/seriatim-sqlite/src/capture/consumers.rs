@@ -30,11 +30,13 @@ pub(super) fn register(
     transaction.execute(DELETE, (feed, store))?;
     let now = now(transaction)?;
     let capture = watched.objects.capture;
-    transaction.execute(INSERT, (capture, feed, store, from.head, now, from.existing, from.consumed))?;
+    // The rows of a snapshot have ids too, and nobody else ever gets them: not even this consumer, when it reads them again.
+    registry::draw(transaction, watched.objects, from.snapshot)?;
+    transaction.execute(INSERT, (capture, feed, store, from.snapshot, now, from.existing, from.consumed))?;
     let registration = transaction.last_insert_rowid();
-    let place = match from.snapshot {
-        true => Place::before_first_row(registration),
-        false => Place::Live(from.consumed as u64),
+    let place = match from.rows {
+        Rows::First => Place::before_first_row(registration),
+        Rows::PassedOver => Place::Live(from.consumed as u64),
     };
     let position = place.position();
     transaction.execute(BEGINS, (registration, position.to_string()))?;
@@ -58,13 +60,21 @@ pub(super) fn now(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// Where a consumer begins.
 struct Beginning {
-    head: i64,
     /// Everything up to here does not concern it.
     consumed: i64,
-    /// The rows that exist come first, from a snapshot.
-    snapshot: bool,
-    /// How many those are.
+    rows: Rows,
+    /// How many rows exist that come first.
     existing: i64,
+    /// The last number before the changes that happen from now on; those of the rows that exist are before it.
+    snapshot: i64,
+}
+
+/// What becomes of the rows that exist.
+enum Rows {
+    /// They come first, from a snapshot.
+    First,
+    /// Only changes come.
+    PassedOver,
 }
 
 impl Beginning {
@@ -75,7 +85,7 @@ impl Beginning {
         names: &Names,
     ) -> Result<Self, Fault> {
         let head = registry::head(connection, watched.objects)?;
-        let live = |consumed| Beginning { head, consumed, snapshot: false, existing: 0 };
+        let live = |consumed| Beginning { consumed, rows: Rows::PassedOver, existing: 0, snapshot: head };
         let floor =
             registry::entry(connection, watched.objects.capture, names)?.map_or(head, |entry| entry.floor);
         match start {
@@ -90,7 +100,8 @@ impl Beginning {
                     Kind::Log => Ok(live(floor)),
                     Kind::Journal => {
                         let existing = count(connection, watched)?;
-                        Ok(Beginning { head, consumed: head, snapshot: true, existing })
+                        let snapshot = head + existing;
+                        Ok(Beginning { consumed: snapshot, rows: Rows::First, existing, snapshot })
                     }
                 }
             }

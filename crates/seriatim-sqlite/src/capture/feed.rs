@@ -27,13 +27,13 @@ use crate::migrate::migrate;
 /// How often the schema may change under a read before it gives up for now.
 const SCHEMA_CHANGES: usize = 5;
 
-/// What to do when the triggers of a registered consumer are gone.
+/// What to do when the triggers of a registered consumer are gone, or may have noted wrong things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum Wrong {
     /// Say so.
     Refuse,
-    /// Put them back.
-    PutBack,
+    /// Put them right.
+    Repair,
 }
 
 #[async_trait]
@@ -54,7 +54,7 @@ impl Feed for Capture {
     }
 
     async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
-        self.open_or_repair(consumer, start, Missing::Refuse).await
+        self.open_or_repair(consumer, start, Wrong::Refuse).await
     }
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
@@ -198,9 +198,10 @@ impl Capture {
         &self,
         consumer: &Consumer,
         start: &Start,
-        missing: Missing,
+        wrong: Wrong,
     ) -> Result<Position, SourceError> {
         let (settings, who, start) = (self.settings.clone(), consumer.clone(), start.clone());
+        let verified = locked(&self.reader).verified;
         let open = move |connection: &mut Connection| {
             // Refused before anything is written.
             if registry::registration(connection, &who)?.is_none() {
@@ -208,20 +209,28 @@ impl Capture {
             }
             migrate(connection, &COMPONENT)?;
             let transaction = write(connection)?;
-            let opened = match registry::registration(&transaction, &who)? {
-                Some(registration) => reopened(&transaction, &settings, &registration, missing)?,
-                None => {
-                    let watched = install::install(&transaction, &settings)?;
-                    let start = consumers::register(&transaction, &watched, &who, &start, &settings.names)?;
-                    (watched.objects.capture, start)
-                }
+            let registration = registry::registration(&transaction, &who)?;
+            let watched = match &registration {
+                Some(registration) => reopened(&transaction, &settings, registration, wrong)?,
+                None => install::install(&transaction, &settings)?,
             };
+            match wrong {
+                _ if !watched.outdated => {}
+                Wrong::Refuse => install::learn(&transaction, &watched, &settings, verified)?,
+                Wrong::Repair => install::bring_up_to_date(&transaction, &watched, &settings)?,
+            }
+            let position = match registration {
+                Some(registration) => registration.start,
+                None => consumers::register(&transaction, &watched, &who, &start, &settings.names)?,
+            };
+            let head = registry::head(&transaction, watched.objects)?;
             transaction.commit()?;
-            Ok(opened)
+            Ok((watched.objects.capture, position, head))
         };
-        let (capture, position) = run(self.writing().await?, "watching", open).await?;
+        let (capture, position, head) = run(self.writing().await?, "watching", open).await?;
         self.seed(capture, &position).await?;
         let mut reader = locked(&self.reader);
+        reader.verified = Some(head);
         reader.capture = Some(capture);
         reader.consumer = Some(consumer.clone());
         Ok(position)
@@ -260,14 +269,18 @@ impl Capture {
     }
 
     async fn bring_up_to_date(&self) -> Result<(), SourceError> {
-        let (settings, capture) = (self.settings.clone(), locked(&self.reader).capture);
+        let settings = self.settings.clone();
+        let (capture, verified) = {
+            let reader = locked(&self.reader);
+            (reader.capture, reader.verified)
+        };
         let update = move |connection: &mut Connection| {
             let transaction = write(connection)?;
             let capture = capture.ok_or_else(|| settings.names.not_installed())?;
             if let Some(watched) = Watched::by_id(&transaction, capture, &settings.names)?
                 && watched.outdated
             {
-                install::bring_up_to_date(&transaction, &watched, &settings)?;
+                install::learn(&transaction, &watched, &settings, verified)?;
             }
             Ok(transaction.commit()?)
         };
@@ -319,17 +332,16 @@ fn reopened(
     transaction: &Transaction<'_>,
     settings: &Settings,
     registration: &Registration,
-    missing: Missing,
-) -> Result<(i64, Position), Fault> {
+    wrong: Wrong,
+) -> Result<Watched, Fault> {
     let names = &settings.names;
     let entry =
         registry::entry(transaction, registration.capture, names)?.ok_or_else(|| names.triggers_gone())?;
     let Some(triggers) = registry::triggers(transaction, entry.objects)? else {
-        if missing == Missing::Refuse {
+        if wrong == Wrong::Refuse {
             return Err(names.triggers_gone().into());
         }
-        install::reinstall(transaction, entry.objects, settings)?;
-        return Ok((registration.capture, registration.start.clone()));
+        return install::reinstall(transaction, entry.objects, settings);
     };
     if !triggers.table.eq_ignore_ascii_case(&names.table) {
         let other = Table::inspect(transaction, names).is_ok();
@@ -339,7 +351,8 @@ fn reopened(
     if entry.objects.kind != settings.kind || checked_key(&table, settings)? != entry.key {
         return Err(names.registered_elsewhere().into());
     }
-    Ok((registration.capture, registration.start.clone()))
+    let watched = Watched::by_id(transaction, registration.capture, names)?;
+    watched.ok_or_else(|| names.not_installed().into())
 }
 
 /// A log from which deletes are pruned has a gap for whoever wants them and goes back, except to the very beginning.

@@ -5,6 +5,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::fault::Fault;
 use super::names::{Kind, Objects};
 use super::registry::{self, COMPONENT};
+use super::replaced::Replaced;
+use super::sentences::Names;
 use super::settings::Settings;
 use super::sql::literal;
 use super::table::Table;
@@ -54,7 +56,31 @@ pub(super) fn reinstall(
     installed(transaction, objects.capture, settings)
 }
 
-/// Teaches the triggers the columns that were added, and makes them the newest.
+/// Brings triggers up to date unless what they noted since they were last known to be right may be wrong.
+///
+/// `verified` is the head at which this process last found them right. Without one, what every consumer has handled counts.
+pub(super) fn learn(
+    transaction: &Transaction<'_>,
+    watched: &Watched,
+    settings: &Settings,
+    verified: Option<i64>,
+) -> Result<(), Fault> {
+    if let Some(suspect) = &watched.suspect {
+        if !registry::nothing_since(transaction, watched.objects, verified)? {
+            let names = Names { table: watched.table.name.clone(), ..settings.names.clone() };
+            return Err(names.overtaken(suspect).into());
+        }
+        tracing::info!(
+            feed = %settings.names.feed,
+            table = %watched.table.name,
+            made = ?suspect,
+            "the triggers are made anew: nothing was written in the meantime"
+        );
+    }
+    bring_up_to_date(transaction, watched, settings)
+}
+
+/// Teaches the triggers what they do not know of their table, and makes them the newest.
 pub(super) fn bring_up_to_date(
     transaction: &Transaction<'_>,
     watched: &Watched,
@@ -66,11 +92,13 @@ pub(super) fn bring_up_to_date(
     let mut sql = objects.drop_triggers();
     if objects.kind == Kind::Journal && all > known {
         sql += &journal::triggers::add_slots(&objects, known, all);
-        sql += &format!("drop table {};\n", objects.replaced());
-        sql += &journal::triggers::replaced(&objects, table).create();
     }
+    sql += &format!("drop table {};\n", objects.replaced());
+    sql += &replaced(&objects, table, &watched.key).create();
     sql += &triggers(&objects, table, &watched.key);
     transaction.execute_batch(&sql)?;
+    let learnt = include_str!("../../queries/capture_learnt.sql");
+    transaction.execute(learnt, (objects.capture, serde_json::json!(table.known()).to_string()))?;
     if all > known {
         transaction.execute(
             include_str!("../../queries/capture_add_shape.sql"),
@@ -103,6 +131,13 @@ pub(super) fn remove(transaction: &Transaction<'_>, objects: Objects) -> rusqlit
 fn installed(transaction: &Transaction<'_>, capture: i64, settings: &Settings) -> Result<Watched, Fault> {
     let watched = Watched::by_id(transaction, capture, &settings.names)?;
     watched.ok_or_else(|| settings.names.not_installed().into())
+}
+
+fn replaced<'a>(objects: &Objects, table: &'a Table, key: &[usize]) -> Replaced<'a> {
+    match objects.kind {
+        Kind::Journal => journal::triggers::replaced(objects, table),
+        Kind::Log => log::triggers::replaced(objects, table, key),
+    }
 }
 
 fn triggers(objects: &Objects, table: &Table, key: &[usize]) -> String {
@@ -151,44 +186,42 @@ impl Plan {
 
     fn enter(&self) -> String {
         let key = serde_json::json!(self.key).to_string();
+        let known = serde_json::json!(self.table.known()).to_string();
         let shapes = serde_json::json!([(0, self.table.columns.len())]).to_string();
         format!(
-            "insert into seriatim_capture (id, kind, table_name, key_slots, shapes, floor, pruned)\n\
-             values ({}, {}, {}, {}, {}, {base}, {base});\n",
+            "insert into seriatim_capture (id, kind, table_name, key_slots, shapes, known, floor, pruned)\n\
+             values ({}, {}, {}, {}, {}, {}, {base}, {base});\n",
             self.objects.capture,
             literal(self.objects.kind.as_str()),
             literal(&self.table.name),
             literal(&key),
             literal(&shapes),
+            literal(&known),
             base = self.base,
         )
     }
 
     fn tables(&self) -> String {
-        let (changes, replaced) = match self.objects.kind {
-            Kind::Journal => (
-                journal::triggers::create_table(&self.objects, self.table.columns.len()),
-                journal::triggers::replaced(&self.objects, &self.table),
-            ),
-            Kind::Log => (
-                log::triggers::create_table(&self.objects, &self.key),
-                log::triggers::replaced(&self.objects, &self.table, &self.key),
-            ),
+        let changes = match self.objects.kind {
+            Kind::Journal => journal::triggers::create_table(&self.objects, self.table.columns.len()),
+            Kind::Log => log::triggers::create_table(&self.objects, &self.key),
         };
-        format!("{changes}\n{}\n", replaced.create())
+        format!("{changes}\n{}\n", replaced(&self.objects, &self.table, &self.key).create())
     }
 
-    /// Numbers below the count of rows are kept for the rows that exist already, so every change has a number above theirs.
+    /// A log keeps numbers for the rows that exist already, so every change has a number above theirs. In a journal,
+    /// every consumer that reads them draws numbers of its own for them.
     fn draw_numbers(&self) -> String {
         let (changes, table, base) = (literal(&self.objects.changes()), self.table.quoted(), self.base);
-        let (first, column) = match self.objects.kind {
-            Kind::Journal => (format!("max({base}, count(*))"), "floor"),
-            Kind::Log => (format!("{base} + count(*)"), "seeds"),
-        };
-        format!(
-            "insert into sqlite_sequence (name, seq) select {changes}, {first} from {table};\n\
-             update seriatim_capture set {column} = (select seq from sqlite_sequence where name = {changes}) where id = {};\n",
-            self.objects.capture
-        )
+        match self.objects.kind {
+            Kind::Journal => {
+                format!("insert into sqlite_sequence (name, seq) values ({changes}, {base});\n")
+            }
+            Kind::Log => format!(
+                "insert into sqlite_sequence (name, seq) select {changes}, {base} + count(*) from {table};\n\
+                 update seriatim_capture set seeds = (select seq from sqlite_sequence where name = {changes}) where id = {};\n",
+                self.objects.capture
+            ),
+        }
     }
 }

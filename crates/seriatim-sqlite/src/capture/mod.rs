@@ -15,6 +15,7 @@ mod similar;
 mod sentences;
 mod settings;
 mod names;
+mod users_triggers;
 mod table;
 mod position;
 mod replaced;
@@ -170,12 +171,13 @@ impl Capture {
         run(&self.looking().await?, "checking", look).await
     }
 
-    /// Opens the feed as [`Feed::open`](seriatim::source::Feed::open) does, and also puts triggers back that are gone.
+    /// Opens the feed as [`Feed::open`](seriatim::source::Feed::open) does, and also puts triggers right that it refuses to go on
+    /// with: those that are gone, and those that something was made behind (a unique index, a trigger).
     ///
-    /// After that, positions from before are refused: changes made in between are not recorded, and only reading all rows
-    /// again makes up for it.
+    /// Changes made in between may not be recorded, and only reading all rows again makes up for it. After triggers were
+    /// gone, positions from before are refused.
     pub async fn install(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
-        self.open_or_repair(consumer, start, feed::Missing::PutBack).await
+        self.open_or_repair(consumer, start, feed::Wrong::Repair).await
     }
 
     /// A connection that cannot write.

@@ -13,7 +13,6 @@ use super::registry::{self, Registration};
 use super::sentences::Names;
 
 const CONSUMED: &str = include_str!("../../queries/consumer_consumed.sql");
-const DRAWN: &str = include_str!("../../queries/sequence_drawn.sql");
 const SLOWEST: &str = include_str!("../../queries/consumer_min.sql");
 
 /// How many rows one transaction prunes: writers wait that long.
@@ -39,6 +38,7 @@ pub(super) fn consumed(
         return Err(names.not_registered(consumer.store.as_str()).into());
     };
     note(connection, &registration, slowest(positions, &registration, names)?)?;
+    tidy_up(connection, entry.objects)?;
     let mut pruned = 0;
     for _ in 0..STEPS {
         let step = prune_step(connection, entry.objects)?;
@@ -75,6 +75,16 @@ fn note(connection: &Connection, registration: &Registration, consumed: Option<i
     Ok(())
 }
 
+/// Rows that were put aside are of use only while a statement runs, and none does when we can write.
+fn tidy_up(connection: &mut Connection, objects: Objects) -> rusqlite::Result<()> {
+    let replaced = objects.replaced();
+    let any = format!("select exists (select 1 from {replaced})");
+    if connection.prepare_cached(&any)?.query_row([], |row| row.get(0))? {
+        connection.prepare_cached(&format!("delete from {replaced}"))?.execute([])?;
+    }
+    Ok(())
+}
+
 fn prune_step(connection: &mut Connection, objects: Objects) -> rusqlite::Result<u64> {
     let consumed: Option<i64> =
         connection.prepare_cached(SLOWEST)?.query_row([objects.capture], |row| row.get(0))?;
@@ -86,7 +96,7 @@ fn prune_step(connection: &mut Connection, objects: Objects) -> rusqlite::Result
     let deleted = transaction.prepare_cached(&sql.delete)?.execute([upper])?;
     transaction.prepare_cached(sql.note)?.execute((objects.capture, upper))?;
     // A number whose row is gone must not be drawn again (see `registry::head`).
-    transaction.prepare_cached(DRAWN)?.execute((objects.changes(), upper))?;
+    registry::draw(&transaction, objects, upper)?;
     transaction.commit()?;
     Ok(deleted as u64)
 }

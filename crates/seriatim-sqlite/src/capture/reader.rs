@@ -28,6 +28,8 @@ pub(super) struct Reader {
     watched: Option<(i64, Shared)>,
     first_changes: Option<FirstChanges>,
     last_read: Option<Sight>,
+    /// The last number drawn when the triggers were last seen to be right.
+    pub verified: Option<i64>,
 }
 
 /// The state of the file at some moment.
@@ -115,6 +117,7 @@ impl Reader {
         };
         transaction.commit()?;
         self.last_read = Some(sight);
+        self.verified = Some(sight.head);
         Ok(Outcome::Slices(found))
     }
 

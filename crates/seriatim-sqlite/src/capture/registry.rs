@@ -7,12 +7,15 @@ use seriatim::source::{Consumer, SourceError};
 use super::fault::Fault;
 use super::names::{Kind, Objects};
 use super::sentences::Names;
+use super::table::Known;
 use crate::migrate::{Component, version};
 
 const CAPTURE_READ: &str = include_str!("../../queries/capture_read.sql");
 const CAPTURE_LIST: &str = include_str!("../../queries/capture_list.sql");
 const CAPTURE_NEXT_ID: &str = include_str!("../../queries/capture_next_id.sql");
 const CAPTURE_TRIGGERS: &str = include_str!("../../queries/capture_triggers.sql");
+const DRAWN: &str = include_str!("../../queries/sequence_drawn.sql");
+const CONSUMER_MIN: &str = include_str!("../../queries/consumer_min.sql");
 const CONSUMER_READ: &str = include_str!("../../queries/consumer_read.sql");
 const CONSUMER_BY_ID: &str = include_str!("../../queries/consumer_by_id.sql");
 
@@ -28,6 +31,8 @@ pub(super) struct Entry {
     pub key: Vec<usize>,
     /// Changes after this id carry this many columns; in order.
     pub shapes: Vec<(i64, usize)>,
+    /// What the triggers know of the table.
+    pub known: Known,
     /// Positions below this are not retained.
     pub floor: i64,
     /// Log: the highest place of a delete that is forgotten.
@@ -44,11 +49,20 @@ pub(super) struct Registration {
     pub id: i64,
     pub capture: i64,
     pub start: Position,
+    /// The changes after this are not in the snapshot. The numbers up to it, as many as the snapshot has rows, are theirs.
     pub snapshot: i64,
     pub snapshot_at: i64,
+    /// How many rows the snapshot has.
     pub total: i64,
     pub consumed: i64,
     pub seen_at: i64,
+}
+
+impl Registration {
+    /// The id of the n-th row of the snapshot.
+    pub(super) fn id_of(&self, ordinal: u64) -> u64 {
+        (self.snapshot - self.total).max(0) as u64 + ordinal
+    }
 }
 
 /// Where a capture's triggers are.
@@ -56,9 +70,9 @@ pub(super) struct Registration {
 pub(super) struct Triggers {
     /// The table, by its present name.
     pub table: String,
-    /// Somebody made a trigger after ours. SQLite fires the newest first, and ours must be: a user's trigger that
-    /// writes to the same row would otherwise be recorded before the change that made it fire.
-    pub overtaken: bool,
+    /// The newest trigger that somebody made after ours. SQLite fires the newest first, and ours must be: a user's trigger
+    /// that writes to the same row would otherwise be recorded before the change that made it fire.
+    pub overtaken_by: Option<String>,
 }
 
 /// Whether the books exist in this file.
@@ -96,14 +110,17 @@ pub(super) fn next_capture(connection: &Connection) -> rusqlite::Result<i64> {
 /// Where the capture's triggers are; `None` when one of them is gone.
 pub(super) fn triggers(connection: &Connection, objects: Objects) -> rusqlite::Result<Option<Triggers>> {
     let mut statement = connection.prepare_cached(CAPTURE_TRIGGERS)?;
-    let mut found = None;
+    let mut found: Option<Triggers> = None;
     for event in objects.events() {
         let trigger = statement.query_row([objects.trigger_name(event)], |row| {
-            Ok(Triggers { table: row.get(0)?, overtaken: row.get(1)? })
+            Ok(Triggers { table: row.get(0)?, overtaken_by: row.get(1)? })
         });
         match trigger.optional()? {
             None => return Ok(None),
-            trigger => found = trigger,
+            Some(trigger) => {
+                let before = found.take().and_then(|found| found.overtaken_by);
+                found = Some(Triggers { overtaken_by: trigger.overtaken_by.or(before), ..trigger });
+            }
         }
     }
     Ok(found)
@@ -138,6 +155,26 @@ pub(super) fn head(connection: &Connection, objects: Objects) -> rusqlite::Resul
     connection.prepare_cached(&sql)?.query_row([changes], |row| row.get(0))
 }
 
+/// Whether no change was captured after this number; without one, after what every consumer has handled.
+pub(super) fn nothing_since(
+    connection: &Connection,
+    objects: Objects,
+    number: Option<i64>,
+) -> rusqlite::Result<bool> {
+    let number = match number {
+        Some(number) => Some(number),
+        None => connection.prepare_cached(CONSUMER_MIN)?.query_row([objects.capture], |row| row.get(0))?,
+    };
+    let sql = format!("select not exists (select 1 from {} where rowid > ?1)", objects.changes());
+    connection.prepare_cached(&sql)?.query_row([number.unwrap_or(0)], |row| row.get(0))
+}
+
+/// Draws numbers that no change gets: up to and including this one.
+pub(super) fn draw(connection: &Connection, objects: Objects, upto: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached(DRAWN)?.execute((objects.changes(), upto))?;
+    Ok(())
+}
+
 fn registration_of(row: &Row<'_>) -> rusqlite::Result<Registration> {
     Ok(Registration {
         id: row.get(0)?,
@@ -157,6 +194,7 @@ struct EntryRow {
     kind: String,
     key: String,
     shapes: String,
+    known: String,
     floor: i64,
     pruned: i64,
     seeds: i64,
@@ -169,10 +207,11 @@ fn entry_of(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
         kind: row.get(1)?,
         key: row.get(3)?,
         shapes: row.get(4)?,
-        floor: row.get(5)?,
-        pruned: row.get(6)?,
-        seeds: row.get(7)?,
-        seeded: row.get(8)?,
+        known: row.get(5)?,
+        floor: row.get(6)?,
+        pruned: row.get(7)?,
+        seeds: row.get(8)?,
+        seeded: row.get(9)?,
     })
 }
 
@@ -184,6 +223,7 @@ impl EntryRow {
             objects: Objects { kind, capture: self.id },
             key: serde_json::from_str(&self.key).map_err(|_| unreadable())?,
             shapes: serde_json::from_str(&self.shapes).map_err(|_| unreadable())?,
+            known: serde_json::from_str(&self.known).map_err(|_| unreadable())?,
             floor: self.floor,
             pruned: self.pruned,
             seeds: self.seeds,

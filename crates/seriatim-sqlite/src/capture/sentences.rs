@@ -4,6 +4,8 @@ use seriatim::change::Position;
 use seriatim::name::FeedName;
 use seriatim::source::SourceError;
 
+use super::watched::Suspect;
+
 /// The words by which a feed's errors name things.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
@@ -70,6 +72,24 @@ impl Names {
         );
         let remedy =
             format!("put them back with `seriatim watch {}`, then {}", self.feed, self.read_all_again());
+        attention(what, remedy)
+    }
+
+    pub(super) fn overtaken(&self, by: &Suspect) -> SourceError {
+        let (what, harm) = match by {
+            Suspect::Index(name) => (format!("unique index {name:?}"), "rows were replaced"),
+            Suspect::Trigger(name) => (format!("trigger {name:?}"), "that trigger wrote to the table"),
+        };
+        let feed = &self.feed;
+        let what = format!(
+            "feed {feed}: {what} was made after Seriatim's triggers on {:?}: \
+             changes made since then may be missing or out of order",
+            self.table
+        );
+        let remedy = format!(
+            "run `seriatim watch {feed}` to go on, and `seriatim rewind {feed} --to beginning` \
+             if {harm} in the meantime"
+        );
         attention(what, remedy)
     }
 

@@ -125,18 +125,21 @@ impl Slices {
         let (key_columns, columns) = (self.apart(key_columns), self.apart(images.columns));
         let before = images.before.map(|first| self.pack(row, first, columns.len()));
         let after = images.after.map(|first| self.pack(row, first, columns.len()));
+        // What is needed last is moved: each clone is a counted reference, and there are millions a second.
         let packed = self.packer.finish();
-        let image = |(start, end)| packed.row(columns.clone(), start, end);
+        let key_row = packed.clone().row(key_columns, 0, key.end);
+        let before = before.map(|(start, end)| packed.clone().row(columns.clone(), start, end));
+        let after = after.map(|(start, end)| packed.row(columns, start, end));
         let slice = &mut self.slices[key.slice];
         let change = Change {
             feed: self.feed.clone(),
             partition: slice.partition,
             position: happened.place,
-            key: Some(Key::hashed(packed.row(key_columns, 0, key.end), key.hash)),
+            key: Some(Key::hashed(key_row, key.hash)),
             op: happened.op,
             at: happened.at,
-            before: before.map(image),
-            after: after.map(image),
+            before,
+            after,
             id: happened.id,
             prev: None,
         };

@@ -2,11 +2,13 @@
 
 use rusqlite::{Connection, OptionalExtension};
 use seriatim::source::SourceError;
+use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::sentences::Names;
 use super::similar::most_similar;
 use super::sql::{list, literal, quoted};
+use super::users_triggers;
 
 const KIND: &str = include_str!("../../queries/table_kind.sql");
 const NAMES: &str = include_str!("../../queries/table_names.sql");
@@ -29,6 +31,8 @@ pub(super) struct Table {
     pub uniques: Vec<Unique>,
     /// The name of the rowid, when there is one beside the primary key.
     pub rowid: Option<&'static str>,
+    /// A user's trigger may write to it after our trigger *before* a write and ahead of the write itself.
+    pub interposed: bool,
 }
 
 /// One column.
@@ -55,6 +59,17 @@ pub(super) struct Unique {
     pub columns: Vec<Indexed>,
     /// It holds for some of the rows only.
     pub partial: bool,
+    /// The name of an index that was made by itself; one that came with the table has none.
+    pub name: Option<String>,
+}
+
+/// What triggers know of their table, beside its columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Known {
+    /// What each way of being unique looks like, with the index's name.
+    pub uniques: Vec<(Option<String>, String)>,
+    /// See [`Table::interposed`].
+    pub interposed: bool,
 }
 
 impl Column {
@@ -85,7 +100,8 @@ impl Table {
             let why = format!("has {} columns", columns.len());
             return Err(names.not_watchable(&why, "split it: at most 998 can be watched").into());
         }
-        let mut table = Table { name, columns, primary, uniques: Vec::new(), rowid: None };
+        let mut table = Table { name, columns, primary, uniques: Vec::new(), rowid: None, interposed: false };
+        table.interposed = interposed(connection, &table.name)?;
         let has_key_index = table.read_indexes(connection, names)?;
         if has_key_index && !without_rowid {
             table.rowid = table.rowid_name();
@@ -105,10 +121,23 @@ impl Table {
                 has_key_index = true;
                 self.primary = columns;
             } else {
-                self.uniques.push(Unique { columns, partial: index.partial });
+                let name = (index.origin == "c").then_some(index.name);
+                self.uniques.push(Unique { columns, partial: index.partial, name });
             }
         }
         Ok(has_key_index)
+    }
+
+    /// What triggers made now would know.
+    pub(super) fn known(&self) -> Known {
+        let column = |column: &Indexed| format!("{} {}", column.slot, column.collation);
+        let unique = |unique: &Unique| {
+            let partial = if unique.partial { "some: " } else { "" };
+            (unique.name.clone(), partial.to_owned() + &list(unique.columns.iter().map(column)))
+        };
+        let mut uniques: Vec<_> = self.uniques.iter().map(unique).collect();
+        uniques.sort();
+        Known { uniques, interposed: self.interposed }
     }
 
     /// A name of the rowid that no column of the table has taken.
@@ -175,6 +204,12 @@ impl Table {
     }
 }
 
+fn interposed(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+    let triggers = users_triggers::list(connection)?;
+    let writes = triggers.iter().any(|trigger| trigger.may_write(table));
+    Ok(writes && triggers.iter().any(|trigger| trigger.is_before(table)))
+}
+
 fn no_such_table(connection: &Connection, names: &Names) -> rusqlite::Result<SourceError> {
     let mut statement = connection.prepare(NAMES)?;
     let tables = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
@@ -224,6 +259,7 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<Column
 /// A unique index as SQLite lists it; without columns when one of them is an expression.
 struct Listed {
     number: i64,
+    name: String,
     origin: String,
     partial: bool,
     columns: Option<Vec<Indexed>>,
@@ -237,7 +273,7 @@ fn unique_indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<
         let number = row.get(0)?;
         if indexes.last().is_none_or(|last| last.number != number) {
             let (origin, partial) = (row.get(1)?, row.get(2)?);
-            indexes.push(Listed { number, origin, partial, columns: Some(Vec::new()) });
+            indexes.push(Listed { number, name: row.get(5)?, origin, partial, columns: Some(Vec::new()) });
         }
         let column = match usize::try_from(row.get::<_, i64>(3)?) {
             Ok(slot) => Some(Indexed { slot, collation: row.get(4)? }),

@@ -7,10 +7,11 @@ use seriatim::value::Columns;
 
 use super::fault::Fault;
 use super::names::{Kind, Objects};
-use super::registry::{self, Entry};
+use super::registry::{self, Entry, Triggers};
 use super::sentences::Names;
 use super::settings::Settings;
 use super::table::Table;
+use super::users_triggers;
 
 /// A capture that is installed, and its table as it is now.
 #[derive(Clone, Debug)]
@@ -24,8 +25,19 @@ pub(super) struct Watched {
     /// The names of all columns that the triggers know.
     pub columns: Columns,
     shapes: Vec<Shape>,
-    /// The triggers do not know all columns, or are not the newest.
+    /// The triggers do not know everything about the table, or are not the newest.
     pub outdated: bool,
+    /// Why what they noted meanwhile may be wrong.
+    pub suspect: Option<Suspect>,
+}
+
+/// Something that the triggers should have known, or come before.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Suspect {
+    /// A unique index: rows that were replaced by it are missing.
+    Index(String),
+    /// A trigger: what it wrote to the table is noted too early, or what it cut off not at all.
+    Trigger(String),
 }
 
 /// Changes after this id have these columns.
@@ -42,9 +54,10 @@ impl Watched {
         let Some(triggers) = registry::triggers(connection, entry.objects)? else {
             return Err(names.triggers_gone().into());
         };
-        let present = Names { table: triggers.table, ..names.clone() };
+        let present = Names { table: triggers.table.clone(), ..names.clone() };
         let table = Table::inspect(connection, &present)?;
-        Ok(Some(Watched::new(entry, table, triggers.overtaken)))
+        let suspect = suspect(connection, &entry, &table, &triggers)?;
+        Ok(Some(Watched::new(entry, table, &triggers, suspect)))
     }
 
     /// The capture that the settings ask for, if it is installed.
@@ -54,13 +67,14 @@ impl Watched {
         for entry in registry::entries(connection, settings.kind, &settings.names)? {
             let Some(triggers) = registry::triggers(connection, entry.objects)? else { continue };
             if triggers.table.eq_ignore_ascii_case(&table.name) && entry.key == key {
-                return Ok(Some(Watched::new(entry, table, triggers.overtaken)));
+                let suspect = suspect(connection, &entry, &table, &triggers)?;
+                return Ok(Some(Watched::new(entry, table, &triggers, suspect)));
             }
         }
         Ok(None)
     }
 
-    fn new(entry: Entry, table: Table, overtaken: bool) -> Self {
+    fn new(entry: Entry, table: Table, triggers: &Triggers, suspect: Option<Suspect>) -> Self {
         let known = entry.shapes.last().map_or(0, |(_, columns)| *columns).min(table.columns.len());
         let named = |slots: &mut dyn Iterator<Item = usize>| {
             Columns::new(slots.map(|slot| table.columns[slot].name.as_str()).collect::<Vec<_>>())
@@ -74,7 +88,10 @@ impl Watched {
             key_columns: named(&mut entry.key.iter().copied()),
             columns: named(&mut (0..known)),
             shapes: entry.shapes.iter().map(shape).collect(),
-            outdated: known < table.columns.len() || overtaken,
+            outdated: known < table.columns.len()
+                || triggers.overtaken_by.is_some()
+                || entry.known != table.known(),
+            suspect,
             key: entry.key,
             table,
         }
@@ -90,6 +107,29 @@ impl Watched {
     pub(super) fn unknown_columns(&self) -> Vec<&str> {
         self.table.columns[self.columns.len()..].iter().map(|column| column.name.as_str()).collect()
     }
+}
+
+/// What is there that the triggers should have known or come before, if it can have done harm.
+fn suspect(
+    connection: &Connection,
+    entry: &Entry,
+    table: &Table,
+    triggers: &Triggers,
+) -> rusqlite::Result<Option<Suspect>> {
+    let now = table.known();
+    let unknown = now.uniques.iter().find(|unique| !entry.known.uniques.contains(unique));
+    if let Some((Some(name), _)) = unknown {
+        return Ok(Some(Suspect::Index(name.clone())));
+    }
+    let users = users_triggers::list(connection)?;
+    let writer = users.iter().rev().find(|trigger| trigger.may_write(&table.name));
+    let newest = users.iter().find(|trigger| triggers.overtaken_by.as_ref() == Some(&trigger.name));
+    let harmful = match newest {
+        Some(newest) if writer.is_some() || newest.may_cut_off() => Some(newest),
+        _ if now.interposed && !entry.known.interposed => writer,
+        _ => None,
+    };
+    Ok(harmful.map(|trigger| Suspect::Trigger(trigger.name.clone())))
 }
 
 /// The slots of the key that the settings ask for; refuses a key that the capture cannot use.

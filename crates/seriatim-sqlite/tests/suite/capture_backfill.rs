@@ -6,7 +6,7 @@ use seriatim::change::Op;
 use seriatim::source::{Feed, Limit, Start};
 use tokio::runtime::Builder;
 
-use crate::capture_kit::{File, Follower, Replica, sorted};
+use crate::capture_kit::{File, Follower, Replica, consumer, sorted};
 
 const TABLES: [&str; 4] = [
     "create table t (k integer primary key, u unique, p)",
@@ -151,6 +151,33 @@ async fn a_rewind_to_the_beginning_reads_the_rows_of_now() {
         [Op::Upsert, Op::Upsert, Op::Delete]
     );
     assert_eq!(replica.sorted(), sorted(&file, "t"));
+}
+
+#[tokio::test]
+async fn no_id_comes_twice_however_often_all_rows_are_read_again() {
+    let file = File::with("create table t (k integer primary key, p); insert into t values (1, 1), (2, 2), (3, 3)");
+    let mut follower = Follower::open(file.source().journal("t"), Start::Beginning).await;
+    let other = file.source().journal("t").named(consumer("other", "store").feed);
+    let mut other = Follower::open(other, Start::Now).await;
+    let (mut ids, mut seen_by_other) = (Vec::new(), Vec::new());
+    for round in 10..14 {
+        file.sql(&format!("update t set p = 'x' where k = 1; insert into t (k) values ({round})"));
+        ids.extend(follower.drain().await.iter().map(|change| change.id));
+        seen_by_other.extend(other.drain().await.iter().map(|change| change.id));
+        follower.consumed().await;
+        other.consumed().await;
+        let start = follower.capture.rewind(&follower.consumer, &Start::Beginning).await.unwrap();
+        follower.cursors.iter_mut().for_each(|cursor| cursor.after = start.clone());
+    }
+    ids.extend(follower.drain().await.iter().map(|change| change.id));
+    assert_eq!(ids[..5], [1, 2, 3, 4, 5], "the first ids are those of the rows");
+    assert_eq!(ids.len(), 3 + 4 * 2 + 4 + 5 + 6 + 7);
+    assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
+    assert_eq!(seen_by_other.len(), 8);
+    assert_eq!(other.drain().await.len(), 0);
+    let lag = other.capture.lag(&other.cursors).await.unwrap();
+    assert!(lag.iter().all(|lag| lag.changes == Some(0)));
+    assert!(other.capture.validate(other.position()).await.is_ok());
 }
 
 #[tokio::test]

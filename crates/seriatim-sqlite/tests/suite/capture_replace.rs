@@ -5,7 +5,7 @@ use seriatim::change::Change;
 use seriatim::source::Start;
 use tokio::runtime::Builder;
 
-use crate::capture_kit::{File, Follower, Replica, sorted, told};
+use crate::capture_kit::{File, Follower, Replica, consumer, sorted, told};
 
 /// Every kind of table in which a row can be in another's way. Columns: key `k`, unique `u`, `v` unique in part, payload `p`.
 const TABLES: [&str; 7] = [
@@ -16,6 +16,23 @@ const TABLES: [&str; 7] = [
     "create table t (k not null, u not null, v, p, primary key (u, k)); create unique index one on t (u, v)",
     "create table t (k integer primary key on conflict replace, u unique on conflict replace, v, p, g as (v * 2) unique)",
     "create table t (k integer primary key, u unique, v, p); create unique index some on t (v) where u > 1",
+];
+
+/// Triggers of the user's own that write to the same table, while a statement is under way.
+const USERS_TRIGGERS: [&str; 8] = [
+    "",
+    "create trigger users after insert on t when new.p not like 'n%'
+     begin insert or replace into t (k, u, v, p) values (new.u, new.k, new.v, 'n'); end",
+    "create trigger users before insert on t when new.p not like 'n%'
+     begin update t set p = p || '*' where u = new.u or k = new.k; end",
+    "create trigger users before insert on t when new.p not like 'n%'
+     begin insert or replace into t (k, u, v, p) values (new.u, new.k, new.v, 'n'); end",
+    "create trigger users before update on t begin delete from t where k = new.u and k <> old.k; end",
+    "create trigger users after delete on t
+     begin insert or ignore into t (k, u, v, p) values (old.u, old.k, old.v, 'n'); end",
+    "create trigger users before insert on t begin delete from t where u = new.u and v > 1; end",
+    "create trigger users before update on t when new.p not like 'n%' and new.k <> old.k
+     begin insert or replace into t (k, u, p) values (new.k, 'zz', 'n'); end",
 ];
 
 const RECURSIVE: [&str; 2] = ["pragma recursive_triggers = off", "pragma recursive_triggers = on"];
@@ -68,16 +85,19 @@ fn statement(table: usize) -> impl Strategy<Value = String> {
     ]
 }
 
-fn table_and_statements() -> impl Strategy<Value = (usize, usize, Vec<String>)> {
-    let statements =
-        |table| (Just(table), 0..RECURSIVE.len(), prop::collection::vec(statement(table), 1..25));
+fn table_and_statements() -> impl Strategy<Value = (usize, usize, usize, Vec<String>)> {
+    let statements = |table| {
+        let statements = prop::collection::vec(statement(table), 1..25);
+        (Just(table), 0..USERS_TRIGGERS.len(), 0..RECURSIVE.len(), statements)
+    };
     (0..TABLES.len()).prop_flat_map(statements)
 }
 
 /// Runs the statements under a watch; some fail, which is part of it.
-fn watched(table: usize, recursive: usize, statements: &[String]) -> (File, Vec<Change>) {
+fn watched(table: usize, users: usize, recursive: usize, statements: &[String]) -> (File, Vec<Change>) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let file = File::with(TABLES[table]);
+    file.sql(USERS_TRIGGERS[users]);
     file.sql(RECURSIVE[recursive]);
     let changes = runtime.block_on(async {
         let mut follower = Follower::open(file.source().journal("t"), Start::Now).await;
@@ -90,11 +110,11 @@ fn watched(table: usize, recursive: usize, statements: &[String]) -> (File, Vec<
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_collides_the_journal_makes_the_same_table((table, recursive, statements) in table_and_statements()) {
-        let (file, changes) = watched(table, recursive, &statements);
+    fn whatever_collides_the_journal_makes_the_same_table((table, users, recursive, statements) in table_and_statements()) {
+        let (file, changes) = watched(table, users, recursive, &statements);
         let mut replica = Replica::default();
         changes.iter().for_each(|change| replica.apply(change));
         prop_assert_eq!(replica.sorted(), sorted(&file, "t"));
@@ -151,7 +171,8 @@ async fn an_ignored_insert_tells_nothing_and_leaves_nothing_behind() {
     let mut follower = Follower::open(file.source().journal("t"), Start::Now).await;
     file.sql("insert or ignore into t select id, 'other' from t");
     assert!(follower.drain().await.is_empty());
-    assert!(file.number("select count(*) from seriatim_replaced_1") <= 1);
+    follower.consumed().await;
+    assert_eq!(file.number("select count(*) from seriatim_replaced_1"), 0);
 }
 
 #[tokio::test]
@@ -218,4 +239,57 @@ async fn emptying_the_table_tells_every_row() {
     )
     .await;
     assert_eq!(told, [r#"delete {"id":1}"#, r#"delete {"id":2}"#]);
+}
+
+const KV: &str = "create table kv (k text primary key, v text unique);
+    insert into kv values ('a', '1'), ('b', '2'), ('last', 'x');";
+
+/// A user's trigger that replaces a row of the same table, before or after an insert.
+fn nested_replace(when: &str) -> String {
+    format!(
+        "create trigger nested {when} insert on kv when new.k <> 'last'
+         begin insert or replace into kv values ('last', 'last:' || new.k); end;"
+    )
+}
+
+#[tokio::test]
+async fn a_replace_inside_a_users_trigger_does_not_hide_the_outer_one() {
+    for (recursive, when, existing) in
+        RECURSIVE.iter().flat_map(|r| [(r, "before", true), (r, "after", true), (r, "before", false), (r, "after", false)])
+    {
+        let context = format!("{recursive}, {when}, existing: {existing}");
+        let file = File::with(KV);
+        let trigger = nested_replace(when);
+        if existing {
+            file.sql(&trigger);
+        }
+        let log = file.source().log("kv").with_deletes().named(consumer("log", "store").feed);
+        let mut log = Follower::open(log, Start::Now).await;
+        let mut journal = Follower::open(file.source().journal("kv"), Start::Now).await;
+        if !existing {
+            file.sql(&trigger);
+            journal.drain().await;
+            log.drain().await;
+        }
+        file.sql(&format!("{recursive}; insert or replace into kv values ('c', '1')"));
+        let deleted = r#"delete {"k":"a"}"#.to_owned();
+        assert!(told(&journal.drain().await).contains(&deleted), "journal: {context}");
+        assert!(told(&log.drain().await).contains(&deleted), "log: {context}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_a_users_trigger_touches_before_it_is_replaced_is_told_as_it_was_last() {
+    for recursive in RECURSIVE {
+        let file = File::with(
+            "create table t (id integer primary key, slot unique, n);
+             create trigger touch before insert on t begin update t set n = n + 1; end;
+             insert into t values (1, 'a', 0), (2, 'b', 0); update t set n = 0",
+        );
+        let mut follower = Follower::open(file.source().journal("t"), Start::Beginning).await;
+        file.sql(&format!("{recursive}; insert or replace into t values (3, 'a', 0); insert or replace into t values (2, 'c', 0)"));
+        let mut replica = Replica::default();
+        follower.drain().await.iter().for_each(|change| replica.apply(change));
+        assert_eq!(replica.sorted(), sorted(&file, "t"), "{recursive}");
+    }
 }

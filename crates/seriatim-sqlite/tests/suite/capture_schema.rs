@@ -1,7 +1,7 @@
 //! Tables change under the watch: by name, by column, or altogether.
 
 use seriatim::change::Change;
-use seriatim::source::{Feed, Start};
+use seriatim::source::{Feed, SourceError, Start};
 use seriatim_sqlite::Installed;
 
 use crate::capture_kit::{File, Follower, Replica, consumer, sorted, told};
@@ -147,6 +147,99 @@ async fn a_trigger_made_later_is_soon_behind_ours() {
     follower.drain().await;
     file.sql("insert into orders values (1, 1)");
     assert_eq!(told(&follower.drain().await), [r#"insert {"id":1}"#, r#"update {"id":1}"#]);
+}
+
+const TOUCH: &str = "create trigger touch after insert on orders begin update orders set amount = 0 where id = new.id; end";
+const ONE: &str = "create unique index one on orders (amount)";
+
+/// What is made behind our back, what it is called in the sentence, and a write that goes wrong then.
+const BEHIND_OUR_BACK: [(&str, &str, &str); 2] = [
+    (TOUCH, "trigger \"touch\"", "insert into orders values (3, 3)"),
+    (ONE, "unique index \"one\"", "insert or replace into orders values (3, 'a')"),
+];
+
+#[tokio::test]
+async fn what_was_made_behind_our_back_is_loud_once_something_was_written() {
+    for (made, what, write) in BEHIND_OUR_BACK {
+        for kind in ["journal", "log"] {
+            let file = File::with(&format!("{ORDERS}; insert into orders values (1, 'a'), (2, 'b')"));
+            let capture = || match kind {
+                "journal" => file.source().journal("orders"),
+                _ => file.source().log("orders").with_deletes(),
+            };
+            let mut follower = Follower::open(capture(), Start::Beginning).await;
+            follower.drain().await;
+            file.sql(&format!("{made}; {write}"));
+            let read = follower.try_read(crate::capture_kit::LIMIT).await.unwrap_err();
+            assert!(matches!(read, SourceError::NeedsAttention { .. }), "{read}");
+            let opened = Follower::try_open(capture(), Start::Now).await.err().unwrap();
+            assert_eq!(read.to_string(), opened.to_string(), "a new process says the same");
+            let said = read.to_string();
+            assert!(said.contains(what) && said.contains("\"orders\""), "{said}");
+            assert!(said.contains("may be missing or out of order"), "{said}");
+            assert!(said.contains("run `seriatim watch orders` to go on"), "{said}");
+            assert!(said.contains("`seriatim rewind orders --to beginning`"), "{said}");
+
+            capture().install(&follower.consumer, &Start::Beginning).await.unwrap();
+            follower.drain().await;
+            file.sql("insert into orders values (4, 'd'); insert or replace into orders values (5, 'd')");
+            let after = told(&follower.drain().await);
+            let expected: &[&str] = match (kind, made == ONE) {
+                ("journal", false) => &["insert 4", "update 4", "insert 5", "update 5"],
+                ("journal", true) => &["insert 4", "delete 4", "insert 5"],
+                (_, false) => &["upsert 4", "upsert 5"],
+                (_, true) => &["delete 4", "upsert 5"],
+            };
+            let short: Vec<String> =
+                after.iter().map(|one| one.replace("{\"id\":", "").replace('}', "")).collect();
+            assert_eq!(short, expected, "{kind}, {what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_made_behind_our_back_is_learnt_in_silence_while_nothing_was_written() {
+    for (made, what, _) in BEHIND_OUR_BACK {
+        let file = File::with(&format!("{ORDERS}; insert into orders values (1, 'a')"));
+        let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
+        file.sql("update orders set amount = 'b'");
+        follower.drain().await;
+        file.sql(made);
+        assert!(follower.drain().await.is_empty(), "{what}: in the same process");
+        follower.consumed().await;
+        let again = format!("{made} /* again */").replace("touch", "again").replace("one", "another");
+        file.sql(&again);
+        let mut next = Follower::open(file.source().journal("orders"), Start::Now).await;
+        next.cursors = follower.cursors.clone();
+        file.sql("insert into orders values (7, 'x')");
+        if made == ONE {
+            file.sql("insert or replace into orders values (8, 'x')");
+            assert_eq!(told(&next.drain().await), [r#"insert {"id":7}"#, r#"delete {"id":7}"#, r#"insert {"id":8}"#]);
+        } else {
+            assert_eq!(told(&next.drain().await)[0], r#"insert {"id":7}"#);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_trigger_that_cannot_write_to_the_table_does_no_harm() {
+    let file = File::with(&format!("{ORDERS}; create table audit (x)"));
+    let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
+    file.sql("insert into orders values (1, 1)");
+    follower.drain().await;
+    file.sql("create trigger note after insert on orders begin insert into audit values (new.id); end; insert into orders values (2, 2)");
+    assert_eq!(told(&follower.drain().await), [r#"insert {"id":2}"#]);
+}
+
+#[tokio::test]
+async fn a_trigger_that_can_cut_ours_off_is_loud() {
+    let file = File::with(ORDERS);
+    let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
+    file.sql("insert into orders values (1, 1)");
+    follower.drain().await;
+    file.sql("create trigger cut after insert on orders when new.id = 3 begin select raise(ignore); end; insert into orders values (2, 2), (3, 3)");
+    let said = follower.try_read(crate::capture_kit::LIMIT).await.unwrap_err().to_string();
+    assert!(said.contains("trigger \"cut\""), "{said}");
 }
 
 #[tokio::test]

@@ -158,8 +158,9 @@ impl Running {
             }
             self.quit.send_if_modified(|quit| std::mem::replace(quit, closing) != closing);
             if !closing {
-                self.start_work();
+                // Asks first: the reader reads on while this partition works.
                 self.ask_for_more();
+                self.start_work();
             }
             self.start_checkpoint(closing);
             if closing && self.flying.is_empty() && self.saving.is_empty() {

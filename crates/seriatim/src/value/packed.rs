@@ -123,9 +123,9 @@ impl Packed {
     ///
     /// # Panics
     /// If the place is outside what was packed: that is a fault of the source that packs.
-    pub fn row(&self, columns: Columns, start: usize, end: usize) -> Row {
+    pub fn row(self, columns: Columns, start: usize, end: usize) -> Row {
         assert!(start <= end && end <= self.0.len(), "a row lies inside its pack");
-        Row::packed(columns, self.clone(), start, end)
+        Row::packed(columns, self, start, end)
     }
 }
 

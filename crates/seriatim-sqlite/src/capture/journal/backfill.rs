@@ -6,7 +6,7 @@
 //! journal and is made anew after a restart; each chunk is read in one transaction with it.
 //!
 //! Chunks go in the order of the primary key (a VACUUM renumbers rowids), and since the snapshot is exact, the n-th row of it
-//! is the same row whenever it is read: `n` is the change's id.
+//! is the same row whenever it is read, and has the n-th of the numbers that were drawn for the snapshot: that is its id.
 
 use rusqlite::{Connection, params_from_iter};
 use seriatim::change::{Op, Position};
@@ -97,7 +97,7 @@ fn take(watched: &Watched, chunk: &Chunk<'_>, row: &Stepped<'_>, at: &BackfillPl
     };
     let happened = Happened {
         place: Place::Backfill(at.clone()).position(),
-        id: at.ordinal,
+        id: chunk.registration.id_of(at.ordinal),
         op: Op::Upsert,
         at: time(chunk.registration.snapshot_at),
     };

@@ -38,14 +38,15 @@ pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key:
     identity.extend(table.primary_slots());
     let (collides, put_aside) = replaced.before_insert();
     let (update_collides, update_put_aside) = replaced.before_update();
-    let vanished = append.vanished(&replaced);
-    let insert = append.row(1, &["new"], "");
-    let update = replaced.forget_old() + &vanished + &append.update(&identity);
-    let delete = replaced.forget_old() + &append.row(3, &["old"], "");
+    let vanished = append.vanished(&replaced, &replaced.gone_by_insert());
+    let insert = vanished + &replaced.keep_new() + &append.row(1, &["new"], "");
+    let vanished = append.vanished(&replaced, &replaced.gone_by_update());
+    let update = vanished + &replaced.follow() + &append.update(&identity);
+    let delete = replaced.forget(&replaced.is_old()) + &append.row(3, &["old"], "");
     [
         objects.trigger(Event::BeforeInsert, table, &collides, &put_aside),
         objects.trigger(Event::BeforeUpdate, table, &update_collides, &update_put_aside),
-        objects.trigger(Event::Insert, table, "", &(vanished + &insert)),
+        objects.trigger(Event::Insert, table, "", &insert),
         objects.trigger(Event::Update, table, "", &update),
         objects.trigger(Event::Delete, table, "", &delete),
     ]
@@ -86,15 +87,14 @@ impl Append<'_> {
     }
 
     /// A delete for each row that was replaced without a word.
-    fn vanished(&self, replaced: &Replaced<'_>) -> String {
+    fn vanished(&self, replaced: &Replaced<'_>, gone: &str) -> String {
         let into = list(replaced.slots.iter().map(|slot| format!("old_{slot}")));
         let from = list(replaced.slots.iter().map(|slot| format!("c{slot}")));
-        let gone = replaced.is_gone();
         format!(
             "  insert into {} (op, at, {into}) select 3, {NOW_MS}, {from} from {} where {gone};\n{}",
             self.changes,
             replaced.name,
-            replaced.forget_gone()
+            replaced.forget(gone)
         )
     }
 }

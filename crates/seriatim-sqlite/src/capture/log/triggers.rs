@@ -20,10 +20,11 @@ pub(in crate::capture) fn create_table(objects: &Objects, key: &[usize]) -> Stri
     )
 }
 
-/// The table of rows put aside: what tells rows and keys apart is enough.
+/// The table of rows put aside: what tells rows and keys apart, and what can be in another's way, is enough.
 pub(in crate::capture) fn replaced<'a>(objects: &Objects, table: &'a Table, key: &[usize]) -> Replaced<'a> {
     let mut slots = table.primary_slots();
     slots.extend(key);
+    slots.extend(table.uniques.iter().flat_map(|unique| unique.columns.iter().map(|column| column.slot)));
     slots.sort_unstable();
     slots.dedup();
     Replaced { table, name: objects.replaced(), slots }
@@ -37,11 +38,9 @@ pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key:
     let (update_collides, update_put_aside) = replaced.before_update();
     let (moved, changed) = (log.key_differs(), log.anything_differs());
     let same_key_changed = format!("({changed}) and not ({moved})");
-    // A row replaced by one of the same key needs nothing beyond what the new one gets; and it may stay put aside, since
-    // what is kept of it is true of the new one too.
-    let (insert_replaces, update_replaces) =
-        (replaced.others_than(&["new"]), replaced.others_than(&["old", "new"]));
-    let vanished = log.vanished(&replaced);
+    let (by_insert, by_update) = (replaced.gone_by_insert(), replaced.gone_by_update());
+    let follows = format!("(({by_update}) or ({}))", replaced.is_old());
+    let unless_interposed = |condition| if table.interposed { String::new() } else { condition };
     let (new, gone) = (log.moves("new", Fate::Exists), log.moves("old", Fate::Deleted));
     [
         objects.trigger(Event::BeforeInsert, table, &collides, &put_aside),
@@ -49,13 +48,18 @@ pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key:
         objects.trigger(Event::Insert, table, "", &new),
         objects.trigger(Event::Update, table, &same_key_changed, &new),
         objects.trigger(Event::UpdateOfKey, table, &moved, &(gone.clone() + &new)),
-        objects.trigger(Event::Delete, table, "", &(replaced.forget_old() + &gone)),
-        objects.trigger(Event::ReplacingInsert, table, &insert_replaces, &vanished),
+        objects.trigger(Event::Delete, table, "", &(replaced.forget(&replaced.is_old()) + &gone)),
+        objects.trigger(
+            Event::ReplacingInsert,
+            table,
+            &unless_interposed(replaced.any(&by_insert)),
+            &(log.vanished(&replaced, &by_insert) + &replaced.keep_new()),
+        ),
         objects.trigger(
             Event::ReplacingUpdate,
             table,
-            &update_replaces,
-            &(replaced.forget_old() + &vanished),
+            &unless_interposed(replaced.any(&follows)),
+            &(log.vanished(&replaced, &by_update) + &replaced.follow()),
         ),
     ]
     .concat()
@@ -98,9 +102,15 @@ impl Log<'_> {
         )
     }
 
-    /// The keys of rows that were replaced without a word. One may belong to the row that replaced it.
-    fn vanished(&self, replaced: &Replaced<'_>) -> String {
-        let (log, aside, gone) = (self.objects.changes(), &replaced.name, replaced.is_gone());
+    /// The keys of rows that were replaced without a word. One may belong to the row that replaced it, which then needs
+    /// nothing beyond what the new row gets.
+    fn vanished(&self, replaced: &Replaced<'_>, which: &str) -> String {
+        let (log, aside) = (self.objects.changes(), &replaced.name);
+        let other = any(self
+            .key
+            .iter()
+            .map(|slot| format!("{aside}.c{slot} is not new.{} collate binary", self.table.column(*slot))));
+        let gone = format!("{which}\n    and ({other})");
         let key: Vec<String> = self.key.iter().map(|slot| format!("{aside}.c{slot}")).collect();
         let own: Vec<String> = (0..self.key.len()).map(|index| format!("{log}.k{index}")).collect();
         let taken = all(self
@@ -118,7 +128,7 @@ impl Log<'_> {
             self.values(&key, &deleted),
             self.same_key("k", &key),
             self.same_key("l", &own),
-            replaced.forget_gone()
+            replaced.forget(which)
         )
     }
 
