@@ -73,7 +73,7 @@ mod tests {
 
     fn slice(partition: u32, upto: u64, caught_up: bool) -> Slice {
         let (partition, upto) = (Partition(partition), Position::number(upto));
-        Slice { partition, changes: Vec::new(), upto, caught_up }
+        Slice { partition, changes: Vec::new().into(), upto, caught_up }
     }
 
     #[test]

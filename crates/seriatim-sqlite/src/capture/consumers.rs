@@ -1,6 +1,7 @@
 //! Registers consumers, and decides where they begin.
 
-use rusqlite::{Connection, Transaction};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Transaction};
 use seriatim::change::Position;
 use seriatim::source::{Consumer, Start};
 
@@ -9,6 +10,7 @@ use super::names::Kind;
 use super::position::Place;
 use super::registry;
 use super::sentences::Names;
+use super::slices;
 use super::sql::{NOW_MS, any};
 use super::watched::Watched;
 
@@ -91,6 +93,8 @@ impl Beginning {
         match start {
             Start::Now => Ok(live(head)),
             Start::Time(time) => {
+                refuse_future(connection, *time, names)?;
+                warn_if_forgotten(connection, watched, *time, names)?;
                 let first = first_since(connection, watched, time.as_millisecond())?;
                 Ok(live(first.map_or(head, |first| (first - 1).max(floor))))
             }
@@ -119,6 +123,35 @@ fn first_since(connection: &Connection, watched: &Watched, ms: i64) -> rusqlite:
         ),
     };
     connection.query_row(&sql, [ms], |row| row.get(0))
+}
+
+fn refuse_future(connection: &Connection, time: Timestamp, names: &Names) -> Result<(), Fault> {
+    let now = now(connection)?;
+    match time.as_millisecond() > now {
+        true => Err(names.in_the_future(time, slices::time(now)).into()),
+        false => Ok(()),
+    }
+}
+
+/// Clocks step, but the first change that is retained is about the oldest.
+fn warn_if_forgotten(
+    connection: &Connection,
+    watched: &Watched,
+    time: Timestamp,
+    names: &Names,
+) -> rusqlite::Result<()> {
+    let sql = format!("select at from {} order by rowid limit 1", watched.objects.changes());
+    let first: Option<i64> = connection.query_row(&sql, [], |row| row.get(0)).optional()?;
+    if first.is_none_or(|first| time.as_millisecond() < first) {
+        let first = first.map_or_else(|| "none".to_owned(), |first| slices::time(first).to_string());
+        tracing::warn!(
+            feed = %names.feed,
+            from = %time,
+            oldest = %first,
+            "changes from that time are not retained, or were never noted: the feed begins with the oldest that is"
+        );
+    }
+    Ok(())
 }
 
 fn count(connection: &Connection, watched: &Watched) -> rusqlite::Result<i64> {

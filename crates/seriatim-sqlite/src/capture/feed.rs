@@ -18,8 +18,8 @@ use super::position::Place;
 use super::reader::{Outcome, SharedReader, check_live, locked};
 use super::registry::{self, COMPONENT, Registration};
 use super::settings::Settings;
-use super::table::Table;
-use super::watched::{Watched, checked_key};
+use super::table::{self, Table};
+use super::watched::{Watched, checked_key, gone};
 use super::{consumers, lag, prune};
 use crate::database::Database;
 use crate::migrate::migrate;
@@ -183,10 +183,8 @@ impl Feed for Capture {
     }
 
     async fn blockers(&self) -> Result<Vec<Blocker>, SourceError> {
-        let reader = self.reader.clone();
-        let ourselves = locked(&reader).consumer.clone();
-        let find = move |connection: &Connection, _: &Settings, watched: &Watched| {
-            Ok(lag::blockers(connection, watched, ourselves.as_ref())?)
+        let find = |connection: &Connection, _: &Settings, watched: &Watched| {
+            Ok(lag::blockers(connection, watched)?)
         };
         self.look("looking at", find).await
     }
@@ -232,7 +230,6 @@ impl Capture {
         let mut reader = locked(&self.reader);
         reader.verified = Some(head);
         reader.capture = Some(capture);
-        reader.consumer = Some(consumer.clone());
         Ok(position)
     }
 
@@ -338,14 +335,15 @@ fn reopened(
     let entry =
         registry::entry(transaction, registration.capture, names)?.ok_or_else(|| names.triggers_gone())?;
     let Some(triggers) = registry::triggers(transaction, entry.objects)? else {
-        if wrong == Wrong::Refuse {
-            return Err(names.triggers_gone().into());
+        if wrong == Wrong::Refuse || !table::exists(transaction, &names.table)? {
+            return Err(gone(transaction, names)?.into());
         }
         return install::reinstall(transaction, entry.objects, settings);
     };
     if !triggers.table.eq_ignore_ascii_case(&names.table) {
-        let other = Table::inspect(transaction, names).is_ok();
-        return Err(if other { names.registered_elsewhere() } else { names.renamed(&triggers.table) }.into());
+        let other = table::exists(transaction, &names.table)?;
+        let table = &triggers.table;
+        return Err(if other { names.watches_other(table) } else { names.renamed(table) }.into());
     }
     let table = Table::inspect(transaction, names)?;
     if entry.objects.kind != settings.kind || checked_key(&table, settings)? != entry.key {

@@ -10,7 +10,7 @@ use super::sentences::Names;
 use super::settings::Settings;
 use super::sql::literal;
 use super::table::Table;
-use super::watched::{Watched, checked_key};
+use super::watched::{Suspect, Watched, checked_key};
 use super::{journal, log};
 use crate::migrate;
 
@@ -66,7 +66,8 @@ pub(super) fn learn(
     verified: Option<i64>,
 ) -> Result<(), Fault> {
     if let Some(suspect) = &watched.suspect {
-        if !registry::nothing_since(transaction, watched.objects, verified)? {
+        let no_trace = matches!(suspect, Suspect::CutOff(_));
+        if no_trace || !registry::nothing_since(transaction, watched.objects, verified)? {
             let names = Names { table: watched.table.name.clone(), ..settings.names.clone() };
             return Err(names.overtaken(suspect).into());
         }

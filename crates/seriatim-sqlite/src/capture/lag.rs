@@ -2,12 +2,12 @@
 
 use rusqlite::Connection;
 use seriatim::order::partition_of_hash;
-use seriatim::source::{Blocker, Consumer, Cursor, Lag};
+use seriatim::source::{Blocker, Cursor, Lag};
 use seriatim::value::{Key, Packer};
 
 use super::consumers::now;
 use super::fault::Fault;
-use super::names::Kind;
+use super::names::{Kind, Objects};
 use super::position::Place;
 use super::registry;
 use super::settings::Settings;
@@ -22,7 +22,7 @@ const STALE: &str = include_str!("../../queries/consumer_stale.sql");
 const MOST_COUNTED: i64 = 2_000_000;
 
 /// A consumer that said nothing for so long is not just busy.
-const STALE_AFTER_MS: i64 = 60 * 60 * 1000;
+pub(super) const STALE_AFTER_MS: i64 = 60 * 1000;
 
 const UNKNOWN: Lag = Lag { changes: None, seconds: None };
 
@@ -49,34 +49,48 @@ pub(super) fn lag(
     Ok(tally.lags(now, counted < MOST_COUNTED))
 }
 
-/// Consumers that hold the retention back and that nobody has heard of for long.
-pub(super) fn blockers(
-    connection: &Connection,
-    watched: &Watched,
-    ourselves: Option<&Consumer>,
-) -> rusqlite::Result<Vec<Blocker>> {
+/// Consumers that hold the retention back and that nobody has heard of for some time.
+pub(super) fn blockers(connection: &Connection, watched: &Watched) -> rusqlite::Result<Vec<Blocker>> {
     let now = now(connection)?;
-    let head = registry::head(connection, watched.objects)?;
+    let objects = watched.objects;
     let mut statement = connection.prepare_cached(STALE)?;
-    let mut rows = statement.query((watched.objects.capture, now - STALE_AFTER_MS, head))?;
+    let mut rows =
+        statement.query((objects.capture, now - STALE_AFTER_MS, registry::head(connection, objects)?))?;
     let mut blockers = Vec::new();
     while let Some(row) = rows.next()? {
         let (feed, store): (String, String) = (row.get(0)?, row.get(1)?);
         let (consumed, seen_at): (i64, i64) = (row.get(2)?, row.get(3)?);
-        if ourselves.is_some_and(|our| our.feed.as_str() == feed && our.store.as_str() == store) {
+        let held = held_since(connection, objects, consumed)?;
+        if held == 0 {
             continue;
         }
-        let hours = (now - seen_at) / STALE_AFTER_MS;
+        let held = if held < MOST_COUNTED { held.to_string() } else { format!("more than {held}") };
         blockers.push(Blocker {
             what: format!(
-                "feed {feed} of store {store} was last seen {hours} h ago \
-                 and keeps {} changes from being pruned",
-                head - consumed
+                "feed {feed} of store {store} was last seen {} ago and keeps {held} changes from being pruned",
+                span(now - seen_at)
             ),
-            remedy: format!("run it, or end it with `seriatim unwatch {feed}`"),
+            remedy: format!(
+                "go on with `seriatim run {feed}`, or `seriatim unwatch {feed}` if it is not needed any more"
+            ),
         });
     }
     Ok(blockers)
+}
+
+/// How many changes there are after a place.
+fn held_since(connection: &Connection, objects: Objects, consumed: i64) -> rusqlite::Result<i64> {
+    let sql = format!("select count(*) from (select 1 from {} where rowid > ?1 limit ?2)", objects.changes());
+    connection.prepare_cached(&sql)?.query_row((consumed, MOST_COUNTED), |row| row.get(0))
+}
+
+/// A span of time in words.
+fn span(ms: i64) -> String {
+    match ms / 1000 {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
 }
 
 /// `place, at, first, first_at, key…` of every change after a place.

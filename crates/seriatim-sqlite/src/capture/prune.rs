@@ -7,6 +7,7 @@ use seriatim::source::Consumer;
 use super::consumers::now;
 use super::fault::Fault;
 use super::install::write;
+use super::lag::STALE_AFTER_MS;
 use super::names::{Kind, Objects};
 use super::position::Place;
 use super::registry::{self, Registration};
@@ -21,8 +22,8 @@ const STEP: i64 = 2000;
 /// How many transactions one call makes.
 const STEPS: usize = 5;
 
-/// A consumer that has nothing new to say still says that often that it is alive.
-const SEEN_EVERY_MS: i64 = 60_000;
+/// A consumer that has nothing new to say still says that often that it is alive: well before somebody thinks it is not.
+const SEEN_EVERY_MS: i64 = STALE_AFTER_MS / 6;
 
 /// Notes the positions and prunes. Returns how many rows are gone.
 pub(super) fn consumed(

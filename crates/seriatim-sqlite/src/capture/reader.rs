@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 use seriatim::change::Position;
-use seriatim::source::{Consumer, Cursor, Limit, Slice};
+use seriatim::source::{Cursor, Limit, Slice};
 
 use super::fault::Fault;
 use super::journal::backfill::{self, Chunk, FirstChanges};
@@ -21,8 +21,6 @@ use super::watched::{Shared, Watched};
 /// What is known from one call to the next. Only the connections' threads lock it.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The consumer that this process opened the feed for.
-    pub consumer: Option<Consumer>,
     /// The capture, once it is found: from then on the table may be renamed.
     pub capture: Option<i64>,
     watched: Option<(i64, Shared)>,
@@ -88,7 +86,8 @@ impl Reader {
         cursors: &[Cursor],
         limit: Limit,
     ) -> Result<Outcome, Fault> {
-        let group = Group::furthest_behind(cursors).map_err(|foreign| settings.names.not_a_position(&foreign))?;
+        let group =
+            Group::furthest_behind(cursors).map_err(|foreign| settings.names.not_a_position(&foreign))?;
         let Some(group) = group else { return Ok(Outcome::Slices(Vec::new())) };
         let transaction = connection.transaction()?;
         let watched = self.watched(&transaction, settings)?;

@@ -37,7 +37,8 @@ impl Replaced<'_> {
         let mut keys: Vec<String> = vec![self.index_columns(&self.table.primary)];
         keys.extend(self.table.uniques.iter().map(|unique| self.index_columns(&unique.columns)));
         keys.extend(self.table.rowid.map(|_| "r".to_owned()));
-        let index = |(number, key): (usize, String)| format!("\ncreate index {name}_{number} on {name} ({key});");
+        let index =
+            |(number, key): (usize, String)| format!("\ncreate index {name}_{number} on {name} ({key});");
         format!(
             "create table {name} ({});{}",
             self.columns(),
@@ -138,12 +139,16 @@ impl Replaced<'_> {
 
     /// Holds for the rows put aside that an insert has replaced, once the new row is in its place.
     pub(super) fn gone_by_insert(&self) -> String {
-        let collides =
-            any(self.collisions(|_| String::new()).into_iter().map(|one| format!("({})", one.with_put_aside)));
+        let collides = any(self
+            .collisions(|_| String::new())
+            .into_iter()
+            .map(|one| format!("({})", one.with_put_aside)));
         let replaced = self.same_put_aside(|slot| format!("new.{}", self.table.column(slot)));
         let alive = self.same_row("r", |slot| format!("{}.c{slot}", self.name));
         let table = self.table.quoted();
-        format!("({collides})\n    and (({replaced}) or not exists (select 1 from {table} as r where {alive}))")
+        format!(
+            "({collides})\n    and (({replaced}) or not exists (select 1 from {table} as r where {alive}))"
+        )
     }
 
     /// Holds for the rows put aside that an update has replaced. The row itself is not among them.
@@ -180,7 +185,8 @@ impl Replaced<'_> {
             return self.forget(&self.is_old()) + &self.keep_new();
         }
         let names = self.columns();
-        let set = list(names.split(", ").zip(self.values("new")).map(|(name, value)| format!("{name} = {value}")));
+        let set =
+            list(names.split(", ").zip(self.values("new")).map(|(name, value)| format!("{name} = {value}")));
         format!("  update {} set {set} where {};\n", self.name, self.is_old())
     }
 

@@ -1,5 +1,6 @@
 //! What is wrong with a source, and what to do about it: one sentence each.
 
+use jiff::Timestamp;
 use seriatim::change::Position;
 use seriatim::name::FeedName;
 use seriatim::source::SourceError;
@@ -64,6 +65,29 @@ impl Names {
         attention(what, format!("set table = {to:?}"))
     }
 
+    pub(super) fn watches_other(&self, table: &str) -> SourceError {
+        let what = format!(
+            "feed {} watches table {table:?} of {}, and its config names {:?}",
+            self.feed, self.file, self.table
+        );
+        attention(what, format!("give the feed a new name, or set table = {table:?} again"))
+    }
+
+    pub(super) fn table_gone(&self) -> SourceError {
+        let what = format!("feed {}: table {:?} is gone from {}", self.feed, self.table, self.file);
+        let remedy = format!(
+            "make it anew, run `seriatim watch {0}` and {1}; or end the feed with `seriatim unwatch {0}`",
+            self.feed,
+            self.read_all_again()
+        );
+        attention(what, remedy)
+    }
+
+    pub(super) fn in_the_future(&self, time: Timestamp, now: Timestamp) -> SourceError {
+        let what = format!("feed {}: {time} is in the future: by its source it is {now}", self.feed);
+        attention(what, "use `now`, or a time that has passed")
+    }
+
     pub(super) fn triggers_gone(&self) -> SourceError {
         let what = format!(
             "feed {}: the triggers on {:?} are gone (it was dropped and made anew, or somebody removed them), \
@@ -79,6 +103,7 @@ impl Names {
         let (what, harm) = match by {
             Suspect::Index(name) => (format!("unique index {name:?}"), "rows were replaced"),
             Suspect::Trigger(name) => (format!("trigger {name:?}"), "that trigger wrote to the table"),
+            Suspect::CutOff(name) => (format!("trigger {name:?}"), "that trigger cut others off by RAISE"),
         };
         let feed = &self.feed;
         let what = format!(

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use rusqlite::types::ValueRef;
-use seriatim::change::{Change, Op, Position};
+use seriatim::change::Position;
 use seriatim::name::{FeedName, Partition};
 use seriatim::order::partition_of_hash;
-use seriatim::source::{Limit, Slice};
+pub(super) use seriatim::source::Happened;
+use seriatim::source::{Limit, PackedChanges, Slice};
 use seriatim::value::{Columns, Key, Packer};
 
 use super::value::pack;
@@ -39,22 +40,10 @@ pub(super) fn time(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// One thing that happened, before it is known whether anybody wants it.
-pub(super) struct Happened {
-    pub place: Position,
-    pub id: u64,
-    pub op: Op,
-    pub at: Timestamp,
-}
-
-/// A slice that has any changes has room for its share of so many rows at once.
-const EXPECTED_ROWS: usize = 4096;
-
 /// A key that somebody wants, packed.
 pub(super) struct WantedKey {
     slice: usize,
     hash: u64,
-    end: usize,
 }
 
 /// Where the images of a change are in a row of a running statement: the places of their first columns.
@@ -68,16 +57,13 @@ pub(super) struct Images<'a> {
 pub(super) struct Slices {
     feed: FeedName,
     partitions: u32,
-    slices: Vec<Slice>,
+    slices: Vec<(Partition, Option<PackedChanges>)>,
     /// For each partition of the feed, its slice, if it is served.
     served: Vec<Option<usize>>,
     bytes: usize,
     limit: Limit,
-    /// Packs one change after another.
-    packer: Packer,
-    /// Names of columns as others have them, and in memory of this pass: references to what all passes share would be
-    /// counted by the reading and the handling threads at the same time, and cost as much as the reading.
-    columns: Vec<(Columns, Columns)>,
+    /// Packs one key after another.
+    key: Packer,
 }
 
 impl Slices {
@@ -88,15 +74,8 @@ impl Slices {
                 *place = Some(index);
             }
         }
-        let slice = |partition: &Partition| Slice {
-            partition: *partition,
-            changes: Vec::new(),
-            upto: Position::number(0),
-            caught_up: false,
-        };
-        let slices = members.iter().map(slice).collect();
-        let (packer, columns) = (Packer::default(), Vec::new());
-        Slices { feed: feed.apart(), partitions, slices, served, bytes: 0, limit, packer, columns }
+        let slices = members.iter().map(|partition| (*partition, None)).collect();
+        Slices { feed: feed.clone(), partitions, slices, served, bytes: 0, limit, key: Packer::default() }
     }
 
     /// The key in these columns of a row, if its partition is served.
@@ -105,12 +84,12 @@ impl Slices {
         row: &Stepped<'_>,
         key: impl Iterator<Item = usize>,
     ) -> Option<WantedKey> {
-        self.packer.clear();
-        key.for_each(|column| pack(&mut self.packer, row.raw(column)));
-        let hash = Key::hash_of(self.packer.since(0));
+        self.key.clear();
+        key.for_each(|column| pack(&mut self.key, row.raw(column)));
+        let hash = Key::hash_of(self.key.since(0));
         let partition = partition_of_hash(hash, self.partitions);
         let slice = self.served.get(partition.0 as usize).copied().flatten()?;
-        Some(WantedKey { slice, hash, end: self.packer.len() })
+        Some(WantedKey { slice, hash })
     }
 
     /// Adds the change of the key that was just found wanted.
@@ -122,47 +101,16 @@ impl Slices {
         images: &Images<'_>,
         happened: Happened,
     ) {
-        let (key_columns, columns) = (self.apart(key_columns), self.apart(images.columns));
-        let before = images.before.map(|first| self.pack(row, first, columns.len()));
-        let after = images.after.map(|first| self.pack(row, first, columns.len()));
-        // What is needed last is moved: each clone is a counted reference, and there are millions a second.
-        let packed = self.packer.finish();
-        let key_row = packed.clone().row(key_columns, 0, key.end);
-        let before = before.map(|(start, end)| packed.clone().row(columns.clone(), start, end));
-        let after = after.map(|(start, end)| packed.row(columns, start, end));
-        let slice = &mut self.slices[key.slice];
-        let change = Change {
-            feed: self.feed.clone(),
-            partition: slice.partition,
-            position: happened.place,
-            key: Some(Key::hashed(key_row, key.hash)),
-            op: happened.op,
-            at: happened.at,
-            before,
-            after,
-            id: happened.id,
-            prev: None,
+        let (partition, slice) = &mut self.slices[key.slice];
+        let slice = slice.get_or_insert_with(|| PackedChanges::new(&self.feed, *partition, key_columns));
+        let columns = images.columns.len();
+        let image = |first: usize| {
+            move |packer: &mut Packer| {
+                (first..first + columns).for_each(|column| pack(packer, row.raw(column)));
+            }
         };
-        self.bytes += change.weight();
-        if slice.changes.capacity() == 0 {
-            slice.changes.reserve(self.limit.rows.min(EXPECTED_ROWS) / self.partitions as usize + 1);
-        }
-        slice.changes.push(change);
-    }
-
-    fn pack(&mut self, row: &Stepped<'_>, first: usize, columns: usize) -> (usize, usize) {
-        let start = self.packer.len();
-        (first..first + columns).for_each(|column| pack(&mut self.packer, row.raw(column)));
-        (start, self.packer.len())
-    }
-
-    fn apart(&mut self, columns: &Columns) -> Columns {
-        if let Some((_, apart)) = self.columns.iter().find(|(known, _)| known.is_shared_with(columns)) {
-            return apart.clone();
-        }
-        let apart = columns.apart();
-        self.columns.push((columns.clone(), apart.clone()));
-        apart
+        let (before, after) = (images.before.map(image), images.after.map(image));
+        self.bytes += slice.push(happened, self.key.since(0), key.hash, images.columns, before, after);
     }
 
     /// Whether no further row fits.
@@ -171,11 +119,13 @@ impl Slices {
     }
 
     /// The slices, now that it is known how far the pass went.
-    pub(super) fn upto(mut self, upto: &Position, caught_up: bool) -> Vec<Slice> {
-        for slice in &mut self.slices {
-            slice.upto = upto.clone();
-            slice.caught_up = caught_up;
-        }
-        self.slices
+    pub(super) fn upto(self, upto: &Position, caught_up: bool) -> Vec<Slice> {
+        let slice = |(partition, changes): (Partition, Option<PackedChanges>)| Slice {
+            partition,
+            changes: changes.map_or_else(|| Vec::new().into(), Into::into),
+            upto: upto.clone(),
+            caught_up,
+        };
+        self.slices.into_iter().map(slice).collect()
     }
 }

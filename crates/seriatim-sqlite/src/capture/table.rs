@@ -1,8 +1,8 @@
 //! What a table looks like: columns, keys, and everything that a row can collide with.
 
 use rusqlite::{Connection, OptionalExtension};
-use seriatim::source::SourceError;
 use serde::{Deserialize, Serialize};
+use seriatim::source::SourceError;
 
 use super::fault::Fault;
 use super::sentences::Names;
@@ -202,6 +202,11 @@ impl Table {
     pub(super) fn column_names(&self) -> String {
         list(self.columns.iter().map(|column| column.name.clone()))
     }
+}
+
+/// Whether there is a table, or anything like one, of this name.
+pub(super) fn exists(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    connection.prepare_cached(KIND)?.exists([name])
 }
 
 fn interposed(connection: &Connection, table: &str) -> rusqlite::Result<bool> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use seriatim::source::SourceError;
 use seriatim::value::Columns;
 
 use super::fault::Fault;
@@ -10,8 +11,8 @@ use super::names::{Kind, Objects};
 use super::registry::{self, Entry, Triggers};
 use super::sentences::Names;
 use super::settings::Settings;
-use super::table::Table;
-use super::users_triggers;
+use super::table::{self, Table};
+use super::users_triggers::{self, UsersTrigger};
 
 /// A capture that is installed, and its table as it is now.
 #[derive(Clone, Debug)]
@@ -36,8 +37,10 @@ pub(super) struct Watched {
 pub(super) enum Suspect {
     /// A unique index: rows that were replaced by it are missing.
     Index(String),
-    /// A trigger: what it wrote to the table is noted too early, or what it cut off not at all.
+    /// A trigger: what it wrote to the table is noted too early.
     Trigger(String),
+    /// A trigger: what it cut off is not noted at all, and nothing shows whether there was any.
+    CutOff(String),
 }
 
 /// Changes after this id have these columns.
@@ -52,7 +55,7 @@ impl Watched {
     pub(super) fn by_id(connection: &Connection, capture: i64, names: &Names) -> Result<Option<Self>, Fault> {
         let Some(entry) = registry::entry(connection, capture, names)? else { return Ok(None) };
         let Some(triggers) = registry::triggers(connection, entry.objects)? else {
-            return Err(names.triggers_gone().into());
+            return Err(gone(connection, names)?.into());
         };
         let present = Names { table: triggers.table.clone(), ..names.clone() };
         let table = Table::inspect(connection, &present)?;
@@ -109,6 +112,11 @@ impl Watched {
     }
 }
 
+/// Why the triggers of a capture are gone: with their table, or without it.
+pub(super) fn gone(connection: &Connection, names: &Names) -> rusqlite::Result<SourceError> {
+    Ok(if table::exists(connection, &names.table)? { names.triggers_gone() } else { names.table_gone() })
+}
+
 /// What is there that the triggers should have known or come before, if it can have done harm.
 fn suspect(
     connection: &Connection,
@@ -124,12 +132,13 @@ fn suspect(
     let users = users_triggers::list(connection)?;
     let writer = users.iter().rev().find(|trigger| trigger.may_write(&table.name));
     let newest = users.iter().find(|trigger| triggers.overtaken_by.as_ref() == Some(&trigger.name));
-    let harmful = match newest {
-        Some(newest) if writer.is_some() || newest.may_cut_off() => Some(newest),
-        _ if now.interposed && !entry.known.interposed => writer,
+    let by = |trigger: &UsersTrigger| Suspect::Trigger(trigger.name.clone());
+    Ok(match newest {
+        Some(newest) if newest.may_cut_off() => Some(Suspect::CutOff(newest.name.clone())),
+        Some(newest) if writer.is_some() => Some(by(newest)),
+        _ if now.interposed && !entry.known.interposed => writer.map(by),
         _ => None,
-    };
-    Ok(harmful.map(|trigger| Suspect::Trigger(trigger.name.clone())))
+    })
 }
 
 /// The slots of the key that the settings ask for; refuses a key that the capture cannot use.

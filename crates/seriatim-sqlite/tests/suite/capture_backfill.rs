@@ -155,7 +155,8 @@ async fn a_rewind_to_the_beginning_reads_the_rows_of_now() {
 
 #[tokio::test]
 async fn no_id_comes_twice_however_often_all_rows_are_read_again() {
-    let file = File::with("create table t (k integer primary key, p); insert into t values (1, 1), (2, 2), (3, 3)");
+    let file =
+        File::with("create table t (k integer primary key, p); insert into t values (1, 1), (2, 2), (3, 3)");
     let mut follower = Follower::open(file.source().journal("t"), Start::Beginning).await;
     let other = file.source().journal("t").named(consumer("other", "store").feed);
     let mut other = Follower::open(other, Start::Now).await;

@@ -103,7 +103,7 @@ impl Follower {
             let at = self.cursors.iter().position(|cursor| cursor.partition == slice.partition).unwrap();
             self.cursors[at].after = slice.upto;
             caught_up &= slice.caught_up;
-            assert!(slice.changes.iter().all(|change| change.partition == slice.partition));
+            assert!(slice.changes.clone().all(|change| change.partition == slice.partition));
             changes.extend(slice.changes);
         }
         changes.sort_by_key(|change| change.id);

@@ -173,9 +173,25 @@ fn apply(states: &mut BTreeMap<String, String>, changes: &[Change]) {
     }
 }
 
-async fn ends_in_the_same_state(recursive: &str, key: &str, before: &[Step], during: &[Step]) {
+/// Triggers of the user's own that write to the same table, while a statement is under way.
+const USERS_TRIGGERS: [&str; 4] = [
+    "",
+    "create trigger users after insert on t when new.p < 50
+     begin insert or replace into t values (new.u, new.k, 77); end",
+    "create trigger users before insert on t when new.p < 50
+     begin insert or replace into t values (new.u, new.k, 77); end",
+    "create trigger users before insert on t begin update t set p = p + 1 where u = new.u or k = new.k; end",
+];
+
+async fn ends_in_the_same_state(
+    recursive: &str,
+    users: &str,
+    key: &str,
+    before: &[Step],
+    during: &[Step],
+) {
     let file = File::with("create table t (k integer primary key, u int not null unique, p)");
-    file.sql(&format!("pragma recursive_triggers = {recursive}"));
+    file.sql(&format!("pragma recursive_triggers = {recursive}; {users}"));
     for step in before {
         if let Step::Write(sql) = step {
             drop(file.writer.execute_batch(sql));
@@ -204,16 +220,17 @@ async fn ends_in_the_same_state(recursive: &str, key: &str, before: &[Step], dur
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_is_written_a_log_leads_to_the_same_table(
         recursive in prop_oneof![Just("on"), Just("off")],
+        users in 0..USERS_TRIGGERS.len(),
         key in prop_oneof![Just("k"), Just("u")],
         before in prop::collection::vec(step(), 0..10),
         during in prop::collection::vec(step(), 0..30),
     ) {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(ends_in_the_same_state(recursive, key, &before, &during));
+        runtime.block_on(ends_in_the_same_state(recursive, USERS_TRIGGERS[users], key, &before, &during));
     }
 }

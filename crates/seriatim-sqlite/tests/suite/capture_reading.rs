@@ -174,14 +174,60 @@ async fn a_consumer_that_is_gone_for_long_is_named() {
     Follower::open(capture("forgotten"), Start::Now).await;
     fill(&file, 1, 5);
     assert!(alive.capture.blockers().await.unwrap().is_empty());
-    file.sql("update seriatim_consumer set seen_at = seen_at - 3 * 3600 * 1000");
-    let blockers = alive.capture.blockers().await.unwrap();
-    assert_eq!(blockers.len(), 1);
-    assert!(
-        blockers[0].what.contains("feed forgotten of store store was last seen 3 h ago and keeps 5 changes"),
-        "{blockers:?}"
-    );
-    assert!(blockers[0].remedy.contains("seriatim unwatch forgotten"));
+    for (ago, seconds) in [("61 s", 61), ("3 min", 190), ("3 h", 3 * 3600)] {
+        file.sql(&format!("update seriatim_consumer set seen_at = seen_at - {seconds} * 1000"));
+        alive.consumed().await;
+        let blockers = alive.capture.blockers().await.unwrap();
+        assert_eq!(blockers.len(), 1, "{blockers:?}");
+        let what = format!("feed forgotten of store store was last seen {ago} ago and keeps 5 changes");
+        assert!(blockers[0].what.contains(&what), "{blockers:?}");
+        assert!(blockers[0].remedy.contains("`seriatim run forgotten`"), "{blockers:?}");
+        assert!(blockers[0].remedy.contains("`seriatim unwatch forgotten`"), "{blockers:?}");
+        file.sql(&format!(
+            "update seriatim_consumer set seen_at = seen_at + {seconds} * 1000 where feed = 'forgotten'"
+        ));
+    }
+    file.sql("update seriatim_consumer set seen_at = seen_at - 61 * 1000");
+    assert_eq!(alive.capture.blockers().await.unwrap().len(), 2, "whoever asks may be one of them");
+}
+
+#[tokio::test]
+async fn numbers_drawn_for_others_rows_hold_nobody_back() {
+    let file = File::with(ORDERS);
+    fill(&file, 1, 5);
+    let capture = |name: &str| file.source().journal("orders").named(consumer(name, "store").feed);
+    let idle = Follower::open(capture("idle"), Start::Now).await;
+    Follower::open(capture("late"), Start::Beginning).await;
+    file.sql("update seriatim_consumer set seen_at = seen_at - 61 * 1000");
+    assert!(idle.capture.blockers().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_start_in_the_future_is_refused() {
+    let file = File::with(ORDERS);
+    let soon = jiff::Timestamp::now() + Duration::from_secs(3600);
+    let refused = Follower::try_open(file.source().journal("orders"), Start::Time(soon)).await.err().unwrap();
+    assert!(matches!(refused, SourceError::NeedsAttention { .. }), "{refused}");
+    let said = refused.to_string();
+    assert!(said.contains("feed orders") && said.contains("is in the future"), "{said}");
+    assert!(said.contains("use `now`"), "{said}");
+    assert_eq!(file.number("select count(*) from sqlite_master where name like 'seriatim_journal%'"), 0);
+    let follower = Follower::open(file.source().log("orders"), Start::Now).await;
+    let refused = follower.capture.rewind(&follower.consumer, &Start::Time(soon)).await.unwrap_err();
+    assert!(refused.to_string().contains("is in the future"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_start_before_the_first_change_that_is_retained_is_that_change() {
+    let file = File::with(ORDERS);
+    let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
+    fill(&file, 1, 5);
+    follower.drain().await;
+    follower.consumed().await;
+    fill(&file, 6, 7);
+    let long_ago = Start::Time(jiff::Timestamp::UNIX_EPOCH);
+    let start = follower.capture.rewind(&follower.consumer, &long_ago).await.unwrap();
+    assert_eq!(start, Position::number(5));
 }
 
 #[tokio::test]

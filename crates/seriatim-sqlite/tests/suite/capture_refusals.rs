@@ -61,8 +61,18 @@ async fn a_feed_that_watches_something_else_already_is_refused() {
         File::with("create table a (id integer primary key, x); create table b (id integer primary key)");
     let feed = || consumer("feed", "store").feed;
     Follower::open(file.source().journal("a").named(feed()), Start::Now).await;
+    file.sql("create view vw as select * from a");
+    for table in ["b", "vw"] {
+        let other = file.source().journal(table).named(feed());
+        let said = Follower::try_open(other, Start::Now).await.err().unwrap().to_string();
+        let what = format!(
+            "feed feed watches table \"a\" of {}, and its config names {table:?}",
+            file.path().display()
+        );
+        assert!(said.contains(&what), "{said}");
+        assert!(said.contains("give the feed a new name, or set table = \"a\" again"), "{said}");
+    }
     let others = [
-        file.source().journal("b").named(feed()),
         file.source().log("a").named(feed()),
         file.source().journal("a").named(feed()).key(vec!["x".to_owned()]),
     ];

@@ -254,8 +254,9 @@ fn nested_replace(when: &str) -> String {
 
 #[tokio::test]
 async fn a_replace_inside_a_users_trigger_does_not_hide_the_outer_one() {
-    for (recursive, when, existing) in
-        RECURSIVE.iter().flat_map(|r| [(r, "before", true), (r, "after", true), (r, "before", false), (r, "after", false)])
+    for (recursive, when, existing) in RECURSIVE
+        .iter()
+        .flat_map(|r| [(r, "before", true), (r, "after", true), (r, "before", false), (r, "after", false)])
     {
         let context = format!("{recursive}, {when}, existing: {existing}");
         let file = File::with(KV);
@@ -292,4 +293,12 @@ async fn a_row_that_a_users_trigger_touches_before_it_is_replaced_is_told_as_it_
         follower.drain().await.iter().for_each(|change| replica.apply(change));
         assert_eq!(replica.sorted(), sorted(&file, "t"), "{recursive}");
     }
+}
+
+#[tokio::test]
+async fn zz_print() {
+    let file = File::with("create table t (id integer primary key, u unique, x)");
+    eprintln!("{}", file.source().journal("t").install_sql().await.unwrap());
+    let v: String = file.writer.query_row("select sqlite_version()", [], |r| r.get(0)).unwrap();
+    eprintln!("-- END {v}");
 }

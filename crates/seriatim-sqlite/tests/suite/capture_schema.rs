@@ -127,6 +127,23 @@ async fn a_table_made_anew_is_loud_until_it_is_watched_and_read_again() {
 }
 
 #[tokio::test]
+async fn a_table_that_is_gone_is_not_to_be_watched_again() {
+    let file = File::with(ORDERS);
+    let capture = || file.source().journal("orders");
+    let mut follower = Follower::open(capture(), Start::Now).await;
+    file.sql("drop table orders");
+    let read = follower.try_read(crate::capture_kit::LIMIT).await.unwrap_err().to_string();
+    let opened = Follower::try_open(capture(), Start::Now).await.err().unwrap().to_string();
+    let installed = capture().install(&follower.consumer, &Start::Now).await.unwrap_err().to_string();
+    for said in [read, opened, installed] {
+        assert!(said.contains("table \"orders\" is gone"), "{said}");
+        assert!(said.contains("make it anew") && said.contains("`seriatim unwatch orders`"), "{said}");
+    }
+    follower.capture.close(&follower.consumer).await.unwrap();
+    assert_eq!(file.number("select count(*) from sqlite_master where name like 'seriatim%'"), 0);
+}
+
+#[tokio::test]
 async fn one_missing_trigger_is_enough_to_be_loud() {
     let file = File::with(ORDERS);
     for event in ["before_insert", "before_update", "after_insert", "after_update", "after_delete"] {
@@ -149,7 +166,8 @@ async fn a_trigger_made_later_is_soon_behind_ours() {
     assert_eq!(told(&follower.drain().await), [r#"insert {"id":1}"#, r#"update {"id":1}"#]);
 }
 
-const TOUCH: &str = "create trigger touch after insert on orders begin update orders set amount = 0 where id = new.id; end";
+const TOUCH: &str =
+    "create trigger touch after insert on orders begin update orders set amount = 0 where id = new.id; end";
 const ONE: &str = "create unique index one on orders (amount)";
 
 /// What is made behind our back, what it is called in the sentence, and a write that goes wrong then.
@@ -214,7 +232,10 @@ async fn what_was_made_behind_our_back_is_learnt_in_silence_while_nothing_was_wr
         file.sql("insert into orders values (7, 'x')");
         if made == ONE {
             file.sql("insert or replace into orders values (8, 'x')");
-            assert_eq!(told(&next.drain().await), [r#"insert {"id":7}"#, r#"delete {"id":7}"#, r#"insert {"id":8}"#]);
+            assert_eq!(
+                told(&next.drain().await),
+                [r#"insert {"id":7}"#, r#"delete {"id":7}"#, r#"insert {"id":8}"#]
+            );
         } else {
             assert_eq!(told(&next.drain().await)[0], r#"insert {"id":7}"#);
         }
@@ -235,9 +256,7 @@ async fn a_trigger_that_cannot_write_to_the_table_does_no_harm() {
 async fn a_trigger_that_can_cut_ours_off_is_loud() {
     let file = File::with(ORDERS);
     let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
-    file.sql("insert into orders values (1, 1)");
-    follower.drain().await;
-    file.sql("create trigger cut after insert on orders when new.id = 3 begin select raise(ignore); end; insert into orders values (2, 2), (3, 3)");
+    file.sql("create trigger cut after insert on orders begin select raise(ignore); end; insert into orders values (2, 2)");
     let said = follower.try_read(crate::capture_kit::LIMIT).await.unwrap_err().to_string();
     assert!(said.contains("trigger \"cut\""), "{said}");
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::change::{Change, Position};
-use crate::source::Slice;
+use crate::source::{Changes, Slice};
 use crate::store::Parking;
 
 /// Lane numbers are good hashes already; hashing them again would only cost time.
@@ -49,7 +49,7 @@ struct Busy {
 /// What one read found, as far as it was not taken yet.
 #[derive(Debug)]
 struct Incoming {
-    changes: std::vec::IntoIter<Change>,
+    changes: Changes,
     /// The number of the next of them.
     next: u64,
 }
@@ -98,9 +98,9 @@ impl Lanes {
         if !slice.changes.is_empty() {
             let next = self.first_mark + self.marks.len() as u64;
             self.held += slice.changes.len();
-            self.weight += slice.changes.iter().map(Change::weight).sum::<usize>();
+            self.weight += slice.changes.weight();
             self.marks.extend(std::iter::repeat_n(None, slice.changes.len()));
-            self.incoming.push_back(Incoming { changes: slice.changes.into_iter(), next });
+            self.incoming.push_back(Incoming { changes: slice.changes, next });
         }
         // How far the read looked counts too: a partition where nothing happens still moves on.
         self.marks.push_back(Some(slice.upto));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     fn slice(changes: Vec<Change>, upto: u64) -> Slice {
-        Slice { partition: Partition(0), changes, upto: Position::number(upto), caught_up: false }
+        Slice { partition: Partition(0), changes: changes.into(), upto: Position::number(upto), caught_up: false }
     }
 
     fn ids(batch: &Batch) -> Vec<u64> {

@@ -176,8 +176,12 @@ impl Running {
         let trusted_until = *self.setup.trusted_until.borrow();
         let checkpoint_due = self.checkpoint_due();
         tokio::select! {
-            // Never falls behind on what is done: that is what makes room.
+            // What was read comes first: the reader waits for this partition to ask again.
             biased;
+            answer = ask(&mut self.asked) => {
+                self.asked = None;
+                self.take_in(answer)
+            }
             Some(landed) = self.flying.join_next() => match landed {
                 Ok((batch, upto, ran)) => self.landed(batch, upto, ran),
                 Err(error) => Some(Closed::Failed(format!("a handler's task ended badly: {error}"))),
@@ -186,10 +190,6 @@ impl Running {
                 Ok(saved) => self.checkpointed(saved),
                 Err(error) => Some(Closed::Failed(format!("a checkpoint's task ended badly: {error}"))),
             },
-            answer = ask(&mut self.asked) => {
-                self.asked = None;
-                self.take_in(answer)
-            }
             _ = self.setup.closing.changed() => None,
             _ = self.setup.trusted_until.changed() => None,
             () = tokio::time::sleep_until(trusted_until) => None,

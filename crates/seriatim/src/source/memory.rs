@@ -76,6 +76,10 @@ impl MemoryFeed {
     }
 }
 
+fn of_partition(changes: &[Change], partition: Partition) -> Vec<Change> {
+    changes.iter().filter(|change| change.partition == partition).cloned().collect()
+}
+
 fn place(position: &Position) -> u64 {
     position.as_number().unwrap_or(0)
 }
@@ -117,11 +121,7 @@ impl Feed for MemoryFeed {
         let together = cursors.iter().filter(|cursor| place(&cursor.after) == from);
         let slice = |cursor: &Cursor| Slice {
             partition: cursor.partition,
-            changes: looked_at
-                .iter()
-                .filter(|change| change.partition == cursor.partition)
-                .cloned()
-                .collect(),
+            changes: of_partition(looked_at, cursor.partition).into(),
             upto: Position::number(upto),
             caught_up: upto == newest,
         };

@@ -13,6 +13,7 @@
 //! Positions are the feed's own: the host keeps them and hands them back. A slice says how far it *looked*
 //! ([`Slice::upto`]), not only what it found, so a partition for which nothing happens still moves on.
 
+mod changes;
 mod error;
 mod memory;
 
@@ -21,10 +22,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+pub use changes::{Changes, Happened, PackedChanges};
 pub use error::{Cause, SourceError};
 pub use memory::MemoryFeed;
 
-use crate::change::{Change, Position};
+use crate::change::Position;
+#[cfg(doc)]
+use crate::change::Change;
 use crate::name::{FeedName, Partition, StoreId};
 
 /// Where a new consumer of a feed begins. Ignored once there is a checkpoint.
@@ -71,7 +75,7 @@ pub struct Slice {
     /// The partition.
     pub partition: Partition,
     /// Its changes, in order.
-    pub changes: Vec<Change>,
+    pub changes: Changes,
     /// How far the read looked: the next one goes on after this.
     pub upto: Position,
     /// The read saw the end of what was committed when it began.

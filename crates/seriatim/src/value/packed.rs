@@ -20,7 +20,7 @@ const TIME: u8 = 7;
 const JSON: u8 = 8;
 
 /// Packs the values of one change's rows, one row after another. Made once, used for many changes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Packer {
     bytes: Vec<u8>,
 }
@@ -78,6 +78,12 @@ impl Packer {
         }
     }
 
+    /// Adds values that are packed already.
+    #[inline]
+    pub fn packed(&mut self, values: &[u8]) {
+        self.bytes.extend_from_slice(values);
+    }
+
     #[inline]
     fn sized(&mut self, tag: u8, bytes: &[u8]) {
         let mut head = [tag; 9];
@@ -99,6 +105,11 @@ impl Packer {
     /// What is packed from this place on.
     pub fn since(&self, start: usize) -> &[u8] {
         &self.bytes[start..]
+    }
+
+    /// A copy of what lies between two places.
+    pub fn copy(&self, start: usize, end: usize) -> Packed {
+        Packed(Arc::from(&self.bytes[start..end]))
     }
 
     /// Drops what was packed and keeps the memory.

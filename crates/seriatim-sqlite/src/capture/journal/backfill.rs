@@ -96,7 +96,7 @@ fn take(watched: &Watched, chunk: &Chunk<'_>, row: &Stepped<'_>, at: &BackfillPl
         changed_by => watched.columns_at(changed_by),
     };
     let happened = Happened {
-        place: Place::Backfill(at.clone()).position(),
+        position: Place::Backfill(at.clone()).position(),
         id: chunk.registration.id_of(at.ordinal),
         op: Op::Upsert,
         at: time(chunk.registration.snapshot_at),

@@ -58,7 +58,7 @@ fn take(watched: &Watched, row: &Stepped<'_>, id: i64, slices: &mut Slices) {
     let image = after.unwrap_or(old);
     let Some(key) = slices.wanted(row, watched.key.iter().map(|slot| image + slot)) else { return };
     let images = Images { columns: watched.columns_at(id), before, after };
-    let happened = Happened { place: Position::number(id as u64), id: id as u64, op, at: row.time(2) };
+    let happened = Happened { position: Position::number(id as u64), id: id as u64, op, at: row.time(2) };
     slices.add(row, &key, &watched.key_columns, &images, happened);
 }
 

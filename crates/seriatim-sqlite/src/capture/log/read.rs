@@ -77,7 +77,7 @@ fn take(watched: &Watched, row: &Stepped<'_>, deletes: Deletes, slices: &mut Sli
         true => (Op::Upsert, Some(row_at)),
         false => (Op::Delete, None),
     };
-    let happened = Happened { place: Position::number(id), id, op, at: row.time(1) };
+    let happened = Happened { position: Position::number(id), id, op, at: row.time(1) };
     let images = Images { columns: &watched.columns, before: None, after };
     slices.add(row, &key, &watched.key_columns, &images, happened);
 }
