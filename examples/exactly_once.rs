@@ -22,7 +22,8 @@ async fn main() -> anyhow::Result<()> {
     let orders = Source::new(&path).journal("orders");
     Host::new("example", store).feed_in_transaction(orders, totals).run_once().await?;
 
-    let ada: i64 = shop.query_row("select amount from totals where customer = 'ada'", [], |row| row.get(0))?;
+    let ada: i64 =
+        shop.query_row("select amount from totals where customer = 'ada'", [], |row| row.get(0))?;
     println!("ada has ordered for {ada}");
     anyhow::ensure!(ada == 17);
     Ok(())
@@ -36,7 +37,9 @@ fn keep_totals(changes: &[Change], transaction: &Transaction<'_>) -> Result<(), 
         // What the row counted for before goes, what it counts for now comes.
         for (row, sign) in [(&change.before, -1), (&change.after, 1)] {
             let Some(row) = row else { continue };
-            if let (Some(Value::Text(customer)), Some(Value::Integer(amount))) = (row.get("customer"), row.get("amount")) {
+            if let (Some(Value::Text(customer)), Some(Value::Integer(amount))) =
+                (row.get("customer"), row.get("amount"))
+            {
                 add.execute((customer.as_ref(), sign * amount))?;
             }
         }

@@ -93,7 +93,11 @@ async fn run(path: &Path, start: Start) -> anyhow::Result<u64> {
     let store = SqliteStore::open(path).await?;
     let feed = Arc::new(Source::new(path).journal("orders"));
     let settings = FeedSettings { start, ..FeedSettings::default() };
-    let host = Host::new("bench", Arc::new(store)).feed_with(feed, Handling::AtLeastOnce(Arc::new(Nothing)), settings);
+    let host = Host::new("bench", Arc::new(store)).feed_with(
+        feed,
+        Handling::AtLeastOnce(Arc::new(Nothing)),
+        settings,
+    );
     let stats = host.stats();
     host.run_once().await?;
     Ok(stats.iter().map(|(_, stats)| stats.handled()).sum())
@@ -110,7 +114,8 @@ async fn drain(path: &Path, backlog: Backlog) -> anyhow::Result<f64> {
 fn bare_select(path: &Path, backlog: Backlog) -> anyhow::Result<f64> {
     let connection = Connection::open(path)?;
     let journal: String = connection.query_row(include_str!("../sql/journal.sql"), [], |row| row.get(0))?;
-    let mut statement = connection.prepare(&format!("select * from \"{journal}\" order by id")).context("the journal")?;
+    let mut statement =
+        connection.prepare(&format!("select * from \"{journal}\" order by id")).context("the journal")?;
     let columns = statement.column_count();
     let began = clock::now();
     let (mut rows, mut count, mut bytes) = (statement.query([])?, 0, 0);

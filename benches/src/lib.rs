@@ -45,7 +45,11 @@ impl Row {
 pub const NAMES: [&str; 2] = ["journal-drain-sqlite", "growth-backlog-sqlite"];
 
 /// Takes the measurements of these names. `progress` is told what is being done.
-pub async fn measure(names: &[&str], backlog: Backlog, progress: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Vec<Row>> {
+pub async fn measure(
+    names: &[&str],
+    backlog: Backlog,
+    progress: &(dyn Fn(&str) + Sync),
+) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     // Both need the large backlog drained: done once.
     let small = names.contains(&"growth-backlog-sqlite");

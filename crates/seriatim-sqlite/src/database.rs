@@ -140,7 +140,9 @@ fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
     let pause = Duration::from_millis(10);
     for _ in 0..BUSY_TIMEOUT.as_millis() / pause.as_millis() {
         match connection.pragma_update(None, "journal_mode", "wal") {
-            Err(busy) if busy.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => std::thread::sleep(pause),
+            Err(busy) if busy.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                std::thread::sleep(pause)
+            }
             switched => return switched,
         }
     }

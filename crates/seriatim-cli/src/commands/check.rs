@@ -12,8 +12,8 @@ use seriatim_sqlite::{Installed, SqliteStore};
 
 use crate::config::{Config, Database, FeedConfig};
 use crate::error::{Error, Result};
-use crate::output::{self, BAD, GOOD, PLAIN, Table, WARN};
 use crate::handlers;
+use crate::output::{self, BAD, GOOD, PLAIN, Table, WARN};
 use crate::setup::{self, Guarantee};
 
 /// What was found about one thing that the config names.

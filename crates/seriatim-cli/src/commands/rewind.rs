@@ -109,7 +109,12 @@ async fn place(
     }
 }
 
-async fn rewind(store: &SqliteStore, leases: &[&LeaseView], position: &Position, parked: OnRewind) -> Result<()> {
+async fn rewind(
+    store: &SqliteStore,
+    leases: &[&LeaseView],
+    position: &Position,
+    parked: OnRewind,
+) -> Result<()> {
     for lease in leases {
         if !store.rewind(lease, position, parked).await? {
             let what = format!("partition {} changed hands in the meantime and is not rewound", lease.id);

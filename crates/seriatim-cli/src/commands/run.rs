@@ -36,11 +36,7 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
         let handling = ready.await.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
         announce(feed, Guarantee::of(feed, config));
         let consumer = setup::consumer(feed, &*store).await?;
-        backfills.spawn(tell_of_backfill(
-            Arc::clone(&capture) as Arc<dyn Feed>,
-            store.clone(),
-            consumer,
-        ));
+        backfills.spawn(tell_of_backfill(Arc::clone(&capture) as Arc<dyn Feed>, store.clone(), consumer));
         host = host.feed_with(capture, handling, settings(feed));
     }
     let stats = host.stats();

@@ -4,8 +4,8 @@ mod stdout;
 
 use std::sync::Arc;
 
-use seriatim::handler::Handling;
 use rusqlite::{Connection, OpenFlags};
+use seriatim::handler::Handling;
 use seriatim_sqlite::{SqlEffect, SqlProblem, SqliteStore, in_transaction};
 use tokio::sync::Notify;
 

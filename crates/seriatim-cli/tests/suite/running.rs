@@ -3,7 +3,7 @@
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
 use rustix::process::{Pid, Signal, kill_process};
@@ -75,15 +75,19 @@ impl Writer {
         let (stopped, counted, mut connection) = (Arc::clone(&stop), Arc::clone(&committed), patient(shop));
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Acquire) {
-                let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+                let transaction =
+                    connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
                 let mut changes = 0;
                 for _ in 0..fastrand::u8(1..6) {
                     let order = "(select id from orders order by random() limit 1)";
                     let sql = match fastrand::u8(0..10) {
                         0..3 => "insert into orders (customer, amount, revision)
-                                 values ('c' || abs(random() % 9), abs(random() % 100), 1)".to_owned(),
-                        3..9 => format!("update orders set amount = amount + 7, customer = 'c' || abs(random() % 9),
-                                         revision = revision + 1 where id = {order}"),
+                                 values ('c' || abs(random() % 9), abs(random() % 100), 1)"
+                            .to_owned(),
+                        3..9 => format!(
+                            "update orders set amount = amount + 7, customer = 'c' || abs(random() % 9),
+                                         revision = revision + 1 where id = {order}"
+                        ),
                         _ => format!("delete from orders where id = {order}"),
                     };
                     changes += transaction.execute(&sql, []).unwrap() as u64;
@@ -127,7 +131,7 @@ fn assert_exact(shop: &Shop, committed: u64) {
 
 #[track_caller]
 fn until(what: &str, condition: impl Fn() -> bool) {
-    let began = Instant::now();
+    let began = seriatim::clock::now();
     while !condition() {
         assert!(began.elapsed() < Duration::from_secs(60), "never happened: {what}");
         std::thread::sleep(Duration::from_millis(10));
@@ -141,7 +145,11 @@ fn signal(process: &Child, signal: Signal) {
 /// A host whose logs nobody reads, so that they cannot fill a pipe.
 fn host(shop: &Shop, name: &str) -> Child {
     let log = std::fs::File::options().create(true).append(true).open(shop.path("hosts.log")).unwrap();
-    shop.command(&format!("run --host {name}")).stdout(std::process::Stdio::null()).stderr(log).spawn().unwrap()
+    shop.command(&format!("run --host {name}"))
+        .stdout(std::process::Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap()
 }
 
 #[test]
@@ -328,7 +336,9 @@ fn a_renamed_column_does_not_become_null() {
     until("it works", || handled(&connection) == 1);
     shop.sql("alter table orders rename column amount to cents; update orders set cents = 5, revision = 2");
     until("it says so", || {
-        std::fs::read_to_string(shop.path("hosts.log")).unwrap().contains("which the table does not have any more")
+        std::fs::read_to_string(shop.path("hosts.log"))
+            .unwrap()
+            .contains("which the table does not have any more")
     });
     let total: i64 = connection.query_row("select amount from totals", [], |row| row.get(0)).unwrap();
     assert_eq!((total, handled(&connection)), (1, 1), "nothing is made up, nothing is parked");

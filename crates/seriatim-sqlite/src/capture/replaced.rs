@@ -87,22 +87,25 @@ impl Replaced<'_> {
             format!("({}exists (select 1 from {table} as r where {}{besides}))", one.gate, one.with_row)
         };
         let when = collisions.iter().map(exists).collect::<Vec<_>>().join("\n  or ");
-        let matches = any(collisions.into_iter().map(|one| format!("({})", one.with_row)));
         let known = self.same_put_aside(|slot| format!("r.{}", self.table.column(slot)));
-        let refresh = match self.table.rowid {
-            None => String::new(),
-            // VACUUM has given the rows other rowids since.
-            Some(_) => self.forget(&format!(
-                "rowid in (select {name}.rowid from {table} as r join {name} on {known} where ({matches}){besides})"
-            )),
+        // One statement for each way: SQLite would rather scan than use an index for each side of an OR.
+        let put_aside = |one: &Collision| {
+            let which = format!("{}{besides}", one.with_row);
+            let refresh = match self.table.rowid {
+                None => String::new(),
+                // VACUUM has given the rows other rowids since.
+                Some(_) => self.forget(&format!(
+                    "rowid in (select {name}.rowid from {table} as r join {name} on {known} where {which})"
+                )),
+            };
+            format!(
+                "{refresh}  insert into {name} ({}) select {} from {table} as r where {which}\n    \
+                 and not exists (select 1 from {name} where {known});\n",
+                self.columns(),
+                list(self.values("r"))
+            )
         };
-        let body = format!(
-            "{refresh}  insert into {name} ({}) select {} from {table} as r where ({matches}){besides}\n    \
-             and not exists (select 1 from {name} where {known});\n",
-            self.columns(),
-            list(self.values("r"))
-        );
-        (when, body)
+        (when, collisions.iter().map(put_aside).collect())
     }
 
     /// Every way in which a new row can be in another's place.
@@ -137,23 +140,24 @@ impl Replaced<'_> {
         collisions
     }
 
-    /// Holds for the rows put aside that an insert has replaced, once the new row is in its place.
-    pub(super) fn gone_by_insert(&self) -> String {
-        let collides = any(self
-            .collisions(|_| String::new())
-            .into_iter()
-            .map(|one| format!("({})", one.with_put_aside)));
+    /// Hold for the rows put aside that an insert has replaced, once the new row is in its place: one condition for each way.
+    pub(super) fn gone_by_insert(&self) -> Vec<String> {
         let replaced = self.same_put_aside(|slot| format!("new.{}", self.table.column(slot)));
         let alive = self.same_row("r", |slot| format!("{}.c{slot}", self.name));
         let table = self.table.quoted();
-        format!(
-            "({collides})\n    and (({replaced}) or not exists (select 1 from {table} as r where {alive}))"
-        )
+        let gone = |one: Collision| {
+            let collides = one.with_put_aside;
+            format!(
+                "{collides}\n    and (({replaced}) or not exists (select 1 from {table} as r where {alive}))"
+            )
+        };
+        self.collisions(|_| String::new()).into_iter().map(gone).collect()
     }
 
-    /// Holds for the rows put aside that an update has replaced. The row itself is not among them.
-    pub(super) fn gone_by_update(&self) -> String {
-        format!("{}\n    and not ({})", self.gone_by_insert(), self.is_old())
+    /// Hold for the rows put aside that an update has replaced. The row itself is not among them.
+    pub(super) fn gone_by_update(&self) -> Vec<String> {
+        let others = |gone: String| format!("{gone}\n    and not ({})", self.is_old());
+        self.gone_by_insert().into_iter().map(others).collect()
     }
 
     /// Holds for what is put aside of the row that is updated or deleted.
@@ -161,9 +165,10 @@ impl Replaced<'_> {
         self.same_put_aside(|slot| format!("old.{}", self.table.column(slot)))
     }
 
-    /// Whether there is such a row.
-    pub(super) fn any(&self, which: &str) -> String {
-        format!("exists (select 1 from {} where {which})", self.name)
+    /// Whether there is a row for which one of the conditions holds.
+    pub(super) fn any(&self, conditions: &[String]) -> String {
+        let exists = |which: &String| format!("exists (select 1 from {} where {which})", self.name);
+        conditions.iter().map(exists).collect::<Vec<_>>().join("\n  or ")
     }
 
     /// Takes out rows.

@@ -1,7 +1,7 @@
 //! From a change to the parameters of a statement.
 
-use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef};
 use rusqlite::Statement;
+use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef};
 use seriatim::change::Change;
 use seriatim::value::{Columns, Row, Value};
 

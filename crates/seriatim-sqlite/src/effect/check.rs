@@ -25,7 +25,9 @@ pub enum SqlProblem {
     #[error("SQLite does not accept the SQL: {0}")]
     Sql(String),
     /// The SQL has a statement that begins or ends a transaction.
-    #[error("the SQL begins or ends a transaction, but it runs inside one already: take BEGIN, COMMIT and the like out")]
+    #[error(
+        "the SQL begins or ends a transaction, but it runs inside one already: take BEGIN, COMMIT and the like out"
+    )]
     Transaction,
     /// The SQL has no statement in it.
     #[error("the SQL is empty")]

@@ -26,7 +26,9 @@ pub(crate) fn failure_of(cause: rusqlite::Error) -> Failure {
 pub(super) fn of_change(change: &Change, why: NotRun) -> Failure {
     let cause = match why {
         NotRun::Missing(Missing(column)) => {
-            let what = format!("the SQL names the column {column}, which the table does not have any more; mend the SQL");
+            let what = format!(
+                "the SQL names the column {column}, which the table does not have any more; mend the SQL"
+            );
             return Failure::target(what);
         }
         NotRun::Sqlite(cause) => cause,

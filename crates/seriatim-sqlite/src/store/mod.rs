@@ -26,7 +26,8 @@ use seriatim::change::{Change, Position};
 use seriatim::lease::{Lease, LeaseView, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
-    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedObject, Renewal, Session, Store, StoreError,
+    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedObject, Renewal, Session, Store,
+    StoreError,
 };
 use seriatim::value::Key;
 
@@ -216,7 +217,8 @@ impl Store for SqliteStore {
             loop {
                 tokio::time::sleep(LOOK_EVERY.min(timeout)).await;
                 let news = Arc::clone(&self.news);
-                let any = self.database.call("looking for news in", move |connection| news.any(connection)).await;
+                let any =
+                    self.database.call("looking for news in", move |connection| news.any(connection)).await;
                 // What is wrong with the store, the caller's next operation will tell better.
                 if any.unwrap_or(true) {
                     return;
@@ -292,10 +294,17 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn rewind(&self, seen: &LeaseView, position: &Position, parked: OnRewind) -> Result<bool, StoreError> {
+    async fn rewind(
+        &self,
+        seen: &LeaseView,
+        position: &Position,
+        parked: OnRewind,
+    ) -> Result<bool, StoreError> {
         let (seen, position) = (seen.clone(), position.clone());
-        self.write("rewinding a lease in", move |transaction| leases::rewind(transaction, &seen, &position, parked))
-            .await
+        self.write("rewinding a lease in", move |transaction| {
+            leases::rewind(transaction, &seen, &position, parked)
+        })
+        .await
     }
 
     async fn parked(

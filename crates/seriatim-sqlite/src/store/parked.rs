@@ -85,7 +85,8 @@ pub(super) fn forget(connection: &Connection, feed: &FeedName) -> Result<()> {
 }
 /// Forgets all that is parked in a partition.
 pub(super) fn drop_partition(connection: &Connection, id: &LeaseId) -> Result<()> {
-    connection.execute(include_str!("../../queries/parked_change_drop.sql"), (id.feed.as_str(), id.partition.0))?;
+    connection
+        .execute(include_str!("../../queries/parked_change_drop.sql"), (id.feed.as_str(), id.partition.0))?;
     connection.execute(include_str!("../../queries/parked_drop.sql"), (id.feed.as_str(), id.partition.0))?;
     Ok(())
 }

@@ -183,13 +183,7 @@ const USERS_TRIGGERS: [&str; 4] = [
     "create trigger users before insert on t begin update t set p = p + 1 where u = new.u or k = new.k; end",
 ];
 
-async fn ends_in_the_same_state(
-    recursive: &str,
-    users: &str,
-    key: &str,
-    before: &[Step],
-    during: &[Step],
-) {
+async fn ends_in_the_same_state(recursive: &str, users: &str, key: &str, before: &[Step], during: &[Step]) {
     let file = File::with("create table t (k integer primary key, u int not null unique, p)");
     file.sql(&format!("pragma recursive_triggers = {recursive}; {users}"));
     for step in before {

@@ -21,7 +21,8 @@ use seriatim::change::{Change, Position};
 use seriatim::lease::{Lease, LeaseView, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
-    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedObject, Renewal, Session, Store, StoreError,
+    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedObject, Renewal, Session, Store,
+    StoreError,
 };
 use seriatim::value::Key;
 
@@ -167,7 +168,12 @@ impl Store for FaultyStore {
         self.pass(Operation::Checkpoint, self.store.checkpoint(lease, checkpoint)).await
     }
 
-    async fn rewind(&self, seen: &LeaseView, position: &Position, parked: OnRewind) -> Result<bool, StoreError> {
+    async fn rewind(
+        &self,
+        seen: &LeaseView,
+        position: &Position,
+        parked: OnRewind,
+    ) -> Result<bool, StoreError> {
         self.pass(Operation::Rewind, self.store.rewind(seen, position, parked)).await
     }
 

@@ -312,7 +312,12 @@ mod tests {
     }
 
     fn slice(changes: Vec<Change>, upto: u64) -> Slice {
-        Slice { partition: Partition(0), changes: changes.into(), upto: Position::number(upto), caught_up: false }
+        Slice {
+            partition: Partition(0),
+            changes: changes.into(),
+            upto: Position::number(upto),
+            caught_up: false,
+        }
     }
 
     fn ids(batch: &Batch) -> Vec<u64> {
@@ -444,19 +449,17 @@ mod tests {
                         lanes.push(slice(changes, last));
                     }
                 }
-                if kind == 1 || kind == 3 {
-                    if let Some(batch) = lanes.take(size) {
-                        for change in &batch.changes {
-                            let clash = flying.iter().flat_map(|other| &other.changes).any(|other| {
-                                other.key == change.key || other.key.is_none() || change.key.is_none()
-                            });
-                            prop_assert!(!clash, "two batches of one key in flight");
-                            let earlier = started.iter().filter(|id| keys[**id as usize - 1] == keys[change.id as usize - 1]);
-                            prop_assert!(earlier.max().is_none_or(|last| *last < change.id), "overtaken");
-                            started.push(change.id);
-                        }
-                        flying.push(batch);
+                if let Some(batch) = (kind == 1 || kind == 3).then(|| lanes.take(size)).flatten() {
+                    for change in &batch.changes {
+                        let clash = flying.iter().flat_map(|other| &other.changes).any(|other| {
+                            other.key == change.key || other.key.is_none() || change.key.is_none()
+                        });
+                        prop_assert!(!clash, "two batches of one key in flight");
+                        let earlier = started.iter().filter(|id| keys[**id as usize - 1] == keys[change.id as usize - 1]);
+                        prop_assert!(earlier.max().is_none_or(|last| *last < change.id), "overtaken");
+                        started.push(change.id);
                     }
+                    flying.push(batch);
                 }
                 if (kind == 2 || kind == 3) && !flying.is_empty() {
                     let batch = flying.remove(which % flying.len());

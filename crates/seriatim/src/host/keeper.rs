@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::partition::{self, Closed, News, Setup};
+use super::pruning::Pruning;
 use super::{FeedRuntime, HostError, LeaseSettings, Until};
-use crate::change::Position;
 use crate::clock;
 use crate::lease::{Action, Judged, Lease, LeaseId, LeaseView, Watch, balance};
 use crate::name::{FeedName, HostName};
@@ -22,9 +22,6 @@ use crate::store::{Renewal, Session, Store};
 
 /// However often the store says that something may have changed, the keeper looks no more often than this.
 const AT_MOST_EVERY: Duration = Duration::from_millis(50);
-
-/// How often the source is told what is consumed.
-const PRUNE_EVERY: Duration = Duration::from_secs(1);
 
 /// How much longer than its handlers the store may take when a host closes.
 const CLOSE_STORE_WITHIN: Duration = Duration::from_secs(5);
@@ -61,8 +58,7 @@ pub(super) struct Keeper {
     trusted_until: watch::Sender<Instant>,
     news: (mpsc::UnboundedSender<News>, mpsc::UnboundedReceiver<News>),
     caught_up: HashSet<LeaseId>,
-    pruning: JoinSet<()>,
-    prune_at: Instant,
+    pruning: Pruning,
     renew_at: Instant,
     /// Some partition hung and was cut off: its lease is left to expire.
     cut_off: bool,
@@ -96,8 +92,7 @@ impl Keeper {
             trusted_until: watch::Sender::new(now + settings.trust()),
             news: mpsc::unbounded_channel(),
             caught_up: HashSet::new(),
-            pruning: JoinSet::new(),
-            prune_at: now,
+            pruning: Pruning::default(),
             renew_at: now + settings.renew,
             cut_off: false,
             replaced: false,
@@ -176,7 +171,7 @@ impl Keeper {
         }
         let mut judged = self.watch.judge(&view, asked, self.settings.expire);
         self.settle_own(&mut judged);
-        self.prune(&view.leases);
+        self.pruning.step(&self.feeds, &view.leases, |lease| self.owned.contains_key(lease), asked);
         for action in balance(&judged, &self.session.host, &self.session.id, &feeds) {
             if clock::now() >= self.renew_at {
                 self.renew().await;
@@ -195,7 +190,8 @@ impl Keeper {
 
     fn tell_what_is_left_to_others(&self, judged: &Judged) {
         let others = judged.leases.iter().filter(|lease| !self.owned.contains_key(&lease.lease.id));
-        let owners: BTreeSet<&HostName> = others.filter_map(|lease| lease.lease.owner.as_ref()).map(|o| &o.host).collect();
+        let owners: BTreeSet<&HostName> =
+            others.filter_map(|lease| lease.lease.owner.as_ref()).map(|o| &o.host).collect();
         for owner in owners {
             tracing::info!(host = %owner, "partitions that this host owns are left to it");
         }
@@ -366,26 +362,6 @@ impl Keeper {
         })
     }
 
-    /// Tells the sources what everybody has consumed. The owner of a feed's first partition does it for all.
-    fn prune(&mut self, leases: &[LeaseView]) {
-        let now = clock::now();
-        if now < self.prune_at || !self.pruning.is_empty() {
-            while self.pruning.try_join_next().is_some() {}
-            return;
-        }
-        self.prune_at = now + PRUNE_EVERY;
-        for (name, feed) in &self.feeds {
-            let of_feed = leases.iter().filter(|lease| lease.id.feed == *name);
-            let first = of_feed.clone().next().map(|lease| &lease.id);
-            if !first.is_some_and(|first| self.owned.contains_key(first)) {
-                continue;
-            }
-            let positions: Vec<Position> = of_feed.map(|lease| lease.position.clone()).collect();
-            let feed = Arc::clone(feed);
-            self.pruning.spawn(async move { prune(&feed, &positions).await });
-        }
-    }
-
     /// Closes all partitions, gives their leases back and leaves; bounded in time.
     async fn close(&mut self) {
         let deadline = clock::now() + self.close_within;
@@ -402,7 +378,7 @@ impl Keeper {
                 }
             }
         }
-        self.pruning.shutdown().await;
+        self.pruning.stop().await;
         if self.cut_off {
             return;
         }
@@ -437,19 +413,5 @@ async fn tick(store: Arc<dyn Store>, every: Duration, ticks: mpsc::Sender<()>) {
             return;
         }
         tokio::time::sleep(AT_MOST_EVERY.min(every)).await;
-    }
-}
-
-/// Prunes until nothing is left to prune, resting four times as long as it works: writers and handlers come first.
-async fn prune(feed: &FeedRuntime, positions: &[Position]) {
-    loop {
-        let began = clock::now();
-        match feed.feed.consumed(&feed.consumer, positions).await {
-            Ok(0) => return,
-            Ok(_) => tokio::time::sleep(4 * began.elapsed()).await,
-            Err(error) => {
-                return tracing::warn!(feed = %feed.consumer.feed, %error, "cannot prune; trying again");
-            }
-        }
     }
 }

@@ -12,6 +12,7 @@ mod error;
 mod keeper;
 mod open;
 mod partition;
+mod pruning;
 mod reader;
 mod settings;
 mod stats;

@@ -196,7 +196,8 @@ mod tests {
         let mut made = Vec::new();
         for id in 1..=3u64 {
             let key = Key::of("id", Value::Integer(id as i64));
-            let row = |name: &str| Row::new(columns.clone(), [Value::Integer(id as i64), Value::Text(name.into())]);
+            let row =
+                |name: &str| Row::new(columns.clone(), [Value::Integer(id as i64), Value::Text(name.into())]);
             let (before, after) = ((id != 1).then(|| row("old")), (id != 3).then(|| row("new")));
             let mut bytes = Packer::default();
             bytes.integer(id as i64);
@@ -204,7 +205,8 @@ mod tests {
                 let values = row.values().to_vec();
                 move |packer: &mut Packer| values.iter().for_each(|value| packer.value(value))
             };
-            let happened = Happened { position: Position::number(id), id, op: Op::Update, at: Timestamp::UNIX_EPOCH };
+            let happened =
+                Happened { position: Position::number(id), id, op: Op::Update, at: Timestamp::UNIX_EPOCH };
             let change = Change {
                 feed: feed.clone(),
                 partition: Partition(3),

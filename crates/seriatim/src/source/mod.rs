@@ -26,9 +26,9 @@ pub use changes::{Changes, Happened, PackedChanges};
 pub use error::{Cause, SourceError};
 pub use memory::MemoryFeed;
 
-use crate::change::Position;
 #[cfg(doc)]
 use crate::change::Change;
+use crate::change::Position;
 use crate::name::{FeedName, Partition, StoreId};
 
 /// Where a new consumer of a feed begins. Ignored once there is a checkpoint.

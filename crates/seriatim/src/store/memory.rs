@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedFailure, ParkedObject, Parking, Renewal,
-    Session, Store, StoreError,
+    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedFailure, ParkedObject, Parking,
+    Renewal, Session, Store, StoreError,
 };
 use crate::change::{Change, Position};
 use crate::clock;
@@ -250,7 +250,12 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn rewind(&self, seen: &LeaseView, position: &Position, parked: OnRewind) -> Result<bool, StoreError> {
+    async fn rewind(
+        &self,
+        seen: &LeaseView,
+        position: &Position,
+        parked: OnRewind,
+    ) -> Result<bool, StoreError> {
         let mut state = self.state();
         let Some(lease) = state.lease_as_seen(seen) else {
             return Ok(false);

@@ -170,7 +170,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Sets the position of a lease as `seen`, raising its epoch so that no owner of before can write over it.
     /// The lease is free afterwards. `false` when it changed in the meantime.
-    async fn rewind(&self, seen: &LeaseView, position: &Position, parked: OnRewind) -> Result<bool, StoreError>;
+    async fn rewind(
+        &self,
+        seen: &LeaseView,
+        position: &Position,
+        parked: OnRewind,
+    ) -> Result<bool, StoreError>;
 
     /// The parked objects of a feed, of all partitions or of one, oldest first.
     async fn parked(

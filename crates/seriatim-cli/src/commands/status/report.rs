@@ -146,7 +146,11 @@ impl FeedStatus {
     fn write_parked(&self, out: &mut impl Write) -> io::Result<()> {
         for parked in self.parked_objects.iter().take(SHOWN) {
             let ParkedStatus { key, waiting, attempts, error } = parked;
-            writeln!(out, "  {} {key}: {waiting} waiting, after {attempts} attempts: {error}", styled(BAD, "parked"))?;
+            writeln!(
+                out,
+                "  {} {key}: {waiting} waiting, after {attempts} attempts: {error}",
+                styled(BAD, "parked")
+            )?;
         }
         match self.parked.saturating_sub(SHOWN) {
             0 => Ok(()),

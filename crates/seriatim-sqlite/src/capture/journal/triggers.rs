@@ -86,15 +86,18 @@ impl Append<'_> {
         .concat()
     }
 
-    /// A delete for each row that was replaced without a word.
-    fn vanished(&self, replaced: &Replaced<'_>, gone: &str) -> String {
+    /// A delete for each row that was replaced without a word: one for which one of the conditions holds.
+    fn vanished(&self, replaced: &Replaced<'_>, gone: &[String]) -> String {
         let into = list(replaced.slots.iter().map(|slot| format!("old_{slot}")));
         let from = list(replaced.slots.iter().map(|slot| format!("c{slot}")));
-        format!(
-            "  insert into {} (op, at, {into}) select 3, {NOW_MS}, {from} from {} where {gone};\n{}",
-            self.changes,
-            replaced.name,
-            replaced.forget(gone)
-        )
+        let vanished = |gone: &String| {
+            format!(
+                "  insert into {} (op, at, {into}) select 3, {NOW_MS}, {from} from {} where {gone};\n{}",
+                self.changes,
+                replaced.name,
+                replaced.forget(gone)
+            )
+        };
+        gone.iter().map(vanished).collect()
     }
 }

@@ -39,7 +39,7 @@ pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key:
     let (moved, changed) = (log.key_differs(), log.anything_differs());
     let same_key_changed = format!("({changed}) and not ({moved})");
     let (by_insert, by_update) = (replaced.gone_by_insert(), replaced.gone_by_update());
-    let follows = format!("(({by_update}) or ({}))", replaced.is_old());
+    let follows = [by_update.as_slice(), &[replaced.is_old()]].concat();
     let unless_interposed = |condition| if table.interposed { String::new() } else { condition };
     let (new, gone) = (log.moves("new", Fate::Exists), log.moves("old", Fate::Deleted));
     [
@@ -104,7 +104,11 @@ impl Log<'_> {
 
     /// The keys of rows that were replaced without a word. One may belong to the row that replaced it, which then needs
     /// nothing beyond what the new row gets.
-    fn vanished(&self, replaced: &Replaced<'_>, which: &str) -> String {
+    fn vanished(&self, replaced: &Replaced<'_>, gone: &[String]) -> String {
+        gone.iter().map(|which| self.vanished_by(replaced, which)).collect()
+    }
+
+    fn vanished_by(&self, replaced: &Replaced<'_>, which: &str) -> String {
         let (log, aside) = (self.objects.changes(), &replaced.name);
         let other = any(self
             .key
