@@ -1,6 +1,6 @@
 //! The promises of [`Store`], each as one test that any store can be put to.
 //!
-//! ```ignore
+//! ```text
 //! seriatim_testkit::conformance!(SqliteFile::new());
 //! ```
 //!
