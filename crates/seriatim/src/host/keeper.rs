@@ -60,6 +60,8 @@ pub(super) struct Keeper {
     caught_up: HashSet<LeaseId>,
     pruning: Pruning,
     renew_at: Instant,
+    /// How many partitions of each feed it said it owns.
+    told: HashMap<FeedName, usize>,
     /// Some partition hung and was cut off: its lease is left to expire.
     cut_off: bool,
     /// Another process has taken this host's name: it counts for nothing any more.
@@ -94,6 +96,7 @@ impl Keeper {
             caught_up: HashSet::new(),
             pruning: Pruning::default(),
             renew_at: now + settings.renew,
+            told: HashMap::new(),
             cut_off: false,
             replaced: false,
             done: false,
@@ -182,9 +185,21 @@ impl Keeper {
                 Action::Ask(seen) => self.ask(&seen).await,
             }
         }
+        self.tell_what_is_owned(&judged);
         self.done = self.until == Until::CaughtUp && self.all_caught_up(&judged);
         if self.done {
             self.tell_what_is_left_to_others(&judged);
+        }
+    }
+
+    /// Says how many partitions this host has of each feed, when that has changed.
+    fn tell_what_is_owned(&mut self, judged: &Judged) {
+        for feed in self.feed_names() {
+            let owned = self.owned.keys().filter(|id| id.feed == feed).count();
+            let all = judged.leases.iter().filter(|lease| lease.lease.id.feed == feed).count();
+            if self.told.insert(feed.clone(), owned) != Some(owned) {
+                tracing::info!(%feed, "owns {owned} of {all} partitions");
+            }
         }
     }
 
@@ -239,7 +254,7 @@ impl Keeper {
         let Some(feed) = self.feeds.get(&lease.id.feed) else {
             return;
         };
-        tracing::info!(lease = %lease.id, epoch = %lease.epoch, position = %lease.position, "acquired");
+        tracing::debug!(lease = %lease.id, epoch = %lease.epoch, position = %lease.position, "acquired");
         let (closing, is_closing) = watch::channel(false);
         let (halt, halted) = oneshot::channel();
         let setup = Setup {
@@ -299,7 +314,7 @@ impl Keeper {
         };
         match closed {
             Closed::Drained => {
-                tracing::info!(lease = %id, "released");
+                tracing::debug!(lease = %id, "released");
                 self.release(&owned).await;
             }
             Closed::Lost(why) => tracing::warn!(lease = %id, %why, "lost"),
