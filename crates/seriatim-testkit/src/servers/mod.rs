@@ -122,8 +122,9 @@ mod tests {
 
     #[test]
     fn a_free_port_can_be_listened_on() {
-        let port = free_port().unwrap();
-        assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
+        // Somebody else may take it in between, now and then.
+        let listened = |_| TcpListener::bind(("127.0.0.1", free_port().unwrap())).is_ok();
+        assert!((0..20).any(listened));
     }
 
     #[test]
