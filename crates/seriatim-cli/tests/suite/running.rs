@@ -376,6 +376,18 @@ fn rewinding_to_the_beginning_lets_parked_objects_go() {
 }
 
 #[test]
+fn the_bench_says_its_ratio_and_refuses_what_it_does_not_know() {
+    let shop = Shop::empty();
+    let said = shop.run("bench journal-drain-sqlite --changes 4000 --json").expect(0, &[]).stdout;
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let row = &report["rows"][0];
+    assert_eq!((&row["name"], &row["unit"]), (&"journal-drain-sqlite".into(), &"changes/s".into()));
+    let ratio = row["value"].as_f64().unwrap() / row["limit"].as_f64().unwrap();
+    assert!((row["ratio"].as_f64().unwrap() - ratio).abs() < 0.01, "{said}");
+    shop.run("bench journal-drian-sqlite").expect(2, &["did you mean \"journal-drain-sqlite\""]);
+}
+
+#[test]
 fn the_demo_proves_itself() {
     Shop::empty().run("demo --seconds 6").expect(0, &["lost                       0", "equal, for"]);
 }
