@@ -20,6 +20,7 @@ mod signals;
 
 use std::process::ExitCode;
 
+/// Changes are made on one thread and dropped on another: see docs/dependencies.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -38,6 +38,8 @@ pub(super) enum Event {
     ReplacingInsert,
     /// Log: an update, while rows are put aside that it may have replaced.
     ReplacingUpdate,
+    /// Log: an update of a row that is put aside itself, as an upsert's is.
+    FollowingUpdate,
 }
 
 impl Event {
@@ -51,6 +53,7 @@ impl Event {
             Event::UpdateOfKey => "after_update_of_key",
             Event::ReplacingInsert => "after_insert_replacing",
             Event::ReplacingUpdate => "after_update_replacing",
+            Event::FollowingUpdate => "after_update_following",
         }
     }
 
@@ -59,7 +62,9 @@ impl Event {
             Event::BeforeInsert => "before insert",
             Event::BeforeUpdate => "before update",
             Event::Insert | Event::ReplacingInsert => "after insert",
-            Event::Update | Event::UpdateOfKey | Event::ReplacingUpdate => "after update",
+            Event::Update | Event::UpdateOfKey | Event::ReplacingUpdate | Event::FollowingUpdate => {
+                "after update"
+            }
             Event::Delete => "after delete",
         }
     }
@@ -67,7 +72,8 @@ impl Event {
 
 const COMMON: [Event; 5] =
     [Event::BeforeInsert, Event::BeforeUpdate, Event::Insert, Event::Update, Event::Delete];
-const OF_A_LOG: [Event; 3] = [Event::UpdateOfKey, Event::ReplacingInsert, Event::ReplacingUpdate];
+const OF_A_LOG: [Event; 4] =
+    [Event::UpdateOfKey, Event::ReplacingInsert, Event::ReplacingUpdate, Event::FollowingUpdate];
 
 /// The tables and triggers of one capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,7 +39,11 @@ pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key:
     let (moved, changed) = (log.key_differs(), log.anything_differs());
     let same_key_changed = format!("({changed}) and not ({moved})");
     let (by_insert, by_update) = (replaced.gone_by_insert(), replaced.gone_by_update());
-    let follows = [by_update.as_slice(), &[replaced.is_old()]].concat();
+    let (row_moves, aside) = (log.row_moves(), replaced.any(&[replaced.is_old()]));
+    let replaces = format!("{}\n  or (({row_moves}) and {aside})", replaced.any(&by_update));
+    // Almost always an upsert: it puts the row aside, replaces nothing, and must not pay for what replacing costs.
+    let only_follows =
+        if table.interposed { "0".to_owned() } else { format!("not ({row_moves}) and {aside}") };
     let unless_interposed = |condition| if table.interposed { String::new() } else { condition };
     let (new, gone) = (log.moves("new", Fate::Exists), log.moves("old", Fate::Deleted));
     [
@@ -58,9 +62,10 @@ pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key:
         objects.trigger(
             Event::ReplacingUpdate,
             table,
-            &unless_interposed(replaced.any(&follows)),
+            &unless_interposed(replaces),
             &(log.vanished(&replaced, &by_update) + &replaced.follow()),
         ),
+        objects.trigger(Event::FollowingUpdate, table, &only_follows, &replaced.follow()),
     ]
     .concat()
 }
@@ -160,6 +165,11 @@ impl Log<'_> {
     /// `+` takes the affinity away, without which the index on the key (that has none) would not be used.
     fn same_key(&self, row: &str, key: &[String]) -> String {
         all(key.iter().enumerate().map(|(index, value)| format!("{row}.k{index} is +{value} collate binary")))
+    }
+
+    /// The update makes another row of it, by the primary key.
+    fn row_moves(&self) -> String {
+        any(self.table.primary_slots().into_iter().map(|slot| self.differs(slot)))
     }
 
     fn key_differs(&self) -> String {
