@@ -20,13 +20,13 @@ mod signals;
 
 use std::process::ExitCode;
 
-/// Changes are made on one thread and dropped on another: see docs/dependencies.md.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 use args::{Arguments, LogFormat};
 use clap::Parser;
 use error::{Error, Exit};
+
+/// Changes are made on one thread and dropped on another: see docs/dependencies.md.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
