@@ -58,6 +58,16 @@ pub fn capture(feed: &FeedConfig) -> Capture {
     }
 }
 
+/// Fails when there is no file where the feed's source should be.
+pub fn source_exists(feed: &FeedConfig) -> Result<()> {
+    let path = feed.database.path();
+    match path.exists() {
+        true => Ok(()),
+        false => Err(Error::failed(format!("feed {}: there is no file {}", feed.name, path.display()))
+            .help(format!("check the url of source {}", feed.source))),
+    }
+}
+
 /// Opens the store, making it if there is none.
 pub async fn open_store(config: &Config) -> Result<SqliteStore> {
     let path = config.store.path();

@@ -22,18 +22,21 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     let feeds = config.chosen(&arguments.feeds)?;
     let name = setup::host_name(arguments.host.as_deref())?;
     let shutdown = signals::shutdown()?;
+    // Before the store is made: it may be meant to be in a source's file, and that must not come to be by a slip.
+    for feed in &feeds {
+        let ready = async {
+            setup::capture(feed).check().await?;
+            handlers::check(feed).await
+        };
+        ready.await.map_err(|error: Error| error.about(&format!("feed {}", feed.name)))?;
+    }
     let store = Arc::new(setup::open_store(config).await?);
     let closed = Arc::new(Notify::new());
     let mut host = Host::new(name.as_str(), store.clone()).leases(config.lease);
     let mut backfills = tokio::task::JoinSet::new();
     for feed in feeds {
         let capture = Arc::new(setup::capture(feed));
-        let ready = async {
-            capture.check().await?;
-            handlers::check(feed).await?;
-            handlers::of(feed, config, &store, &closed)
-        };
-        let handling = ready.await.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
+        let handling = handlers::of(feed, config, &store, &closed)?;
         announce(feed, Guarantee::of(feed, config));
         let consumer = setup::consumer(feed, &*store).await?;
         backfills.spawn(tell_of_backfill(Arc::clone(&capture) as Arc<dyn Feed>, store.clone(), consumer));

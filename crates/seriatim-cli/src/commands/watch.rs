@@ -11,6 +11,10 @@ pub async fn execute(config: &Config, arguments: &Watch) -> Result<()> {
     if arguments.print {
         return print(&feeds).await;
     }
+    // Before the store is made: it may be meant to be in a source's file, and that must not come to be by a slip.
+    for feed in &feeds {
+        setup::source_exists(feed)?;
+    }
     let store = setup::open_store(config).await?;
     for feed in feeds {
         setup::watch(feed, &store).await.map_err(|error| error.about(&format!("feed {}", feed.name)))?;

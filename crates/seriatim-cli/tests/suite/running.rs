@@ -328,6 +328,16 @@ fn handler_sql_that_cannot_work_is_refused_at_the_start() {
 }
 
 #[test]
+fn a_source_that_is_not_there_is_not_made() {
+    let shop = Shop::empty();
+    shop.configure(LEDGER);
+    for command in ["run --once", "watch"] {
+        shop.run(command).expect(1, &["feed totals", "there is no", "file", "help: check the"]);
+        assert!(!shop.path("shop.db").exists(), "{command}");
+    }
+}
+
+#[test]
 fn a_renamed_column_does_not_become_null() {
     let shop = ledger();
     shop.sql("insert into orders (customer, amount, revision) values ('a', 1, 1)");
