@@ -14,6 +14,9 @@ use super::watched::{Suspect, Watched, checked_key};
 use super::{journal, log};
 use crate::migrate;
 
+const DELETE: &str = include_str!("../../queries/capture_delete.sql");
+const COUNT: &str = include_str!("../../queries/capture_count.sql");
+
 /// A transaction that may write from its first statement on.
 pub(super) fn write(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
@@ -50,7 +53,7 @@ pub(super) fn reinstall(
     let base = registry::head(transaction, objects)? + 1;
     let remove = objects.drop_triggers() + &objects.drop_tables();
     transaction.execute_batch(&remove)?;
-    transaction.execute("delete from seriatim_capture where id = ?1", [objects.capture])?;
+    transaction.execute(DELETE, [objects.capture])?;
     let plan = Plan { objects, base, ..Plan::new(transaction, settings)? };
     plan.execute(transaction)?;
     installed(transaction, objects.capture, settings)
@@ -120,8 +123,8 @@ pub(super) fn bring_up_to_date(
 /// Takes a capture out of the file, and the books too when it was the last one.
 pub(super) fn remove(transaction: &Transaction<'_>, objects: Objects) -> rusqlite::Result<()> {
     transaction.execute_batch(&(objects.drop_triggers() + &objects.drop_tables()))?;
-    transaction.execute("delete from seriatim_capture where id = ?1", [objects.capture])?;
-    let left: i64 = transaction.query_row("select count(*) from seriatim_capture", [], |row| row.get(0))?;
+    transaction.execute(DELETE, [objects.capture])?;
+    let left: i64 = transaction.query_row(COUNT, [], |row| row.get(0))?;
     if left == 0 {
         transaction.execute_batch("drop table seriatim_consumer; drop table seriatim_capture;")?;
         migrate::forget(transaction, &COMPONENT)?;

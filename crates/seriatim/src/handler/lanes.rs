@@ -223,6 +223,11 @@ impl Lanes {
         }
     }
 
+    /// From now on, this object's changes are set aside instead of run.
+    pub fn park(&mut self, lane: u64) {
+        self.parked.insert(lane);
+    }
+
     /// Whether the low-water mark has passed changes that are to be parked.
     pub fn has_passed_aside(&self) -> bool {
         self.aside.first_key_value().is_some_and(|(number, _)| *number < self.first_mark)

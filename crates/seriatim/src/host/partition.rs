@@ -271,14 +271,15 @@ impl Running {
 
     fn finished(&mut self, batch: Batch, upto: Position, tally: Tally) {
         self.count(batch.changes.len(), &tally);
-        self.lanes.complete(batch, tally.parked);
         if self.is_transactional() {
-            // What was parked on the way is in the store already.
-            drop(self.lanes.take_aside());
+            // What was parked on the way is in the store already: only its objects are to be remembered.
+            tally.parked.iter().for_each(|parking| self.lanes.park(parking.change.lane()));
+            self.lanes.complete(batch, Vec::new());
             self.saved = upto;
             self.saved_at = clock::now();
             self.saved_upto = self.lanes.passed();
         } else {
+            self.lanes.complete(batch, tally.parked);
             self.worked = true;
         }
         self.tell_when_caught_up();

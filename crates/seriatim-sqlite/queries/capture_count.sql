@@ -1,0 +1,2 @@
+-- How many captures the file has.
+select count(*) from seriatim_capture
