@@ -130,12 +130,23 @@ fn assert_exact(shop: &Shop, committed: u64) {
 }
 
 #[track_caller]
-fn until(what: &str, condition: impl Fn() -> bool) {
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = seriatim::clock::now();
     while !condition() {
         assert!(began.elapsed() < Duration::from_secs(60), "never happened: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// How a process ended, which it must do within the bound.
+#[track_caller]
+fn end_of(process: &mut Child) -> std::process::ExitStatus {
+    let mut ended = None;
+    until("the process ends", || {
+        ended = process.try_wait().unwrap();
+        ended.is_some()
+    });
+    ended.unwrap()
 }
 
 fn signal(process: &Child, signal: Signal) {
@@ -192,9 +203,9 @@ fn killed_at_any_moment_many_times_the_totals_are_exact() {
     let committed = writer.stop();
     let connection = patient(&shop);
     until("the rest is handled", || handled(&connection) >= committed);
-    for mut host in living {
-        signal(&host, Signal::TERM);
-        assert!(host.wait().unwrap().success());
+    for host in &mut living {
+        signal(host, Signal::TERM);
+        assert!(end_of(host).success());
     }
     shop.run("run --once").expect(0, &["exactly-once"]);
     assert!(committed > 500, "the test did something: {committed}");
@@ -230,7 +241,7 @@ fn a_host_stopped_beyond_its_lease_does_no_harm_when_it_comes_back() {
     until("the rest is handled", || handled(&connection) >= committed);
     for host in [&mut zombie, &mut other] {
         signal(host, Signal::TERM);
-        assert!(host.wait().unwrap().success());
+        assert!(end_of(host).success());
     }
     assert_exact(&shop, committed);
 }
@@ -244,7 +255,7 @@ fn told_to_stop_it_gives_everything_back_and_the_next_sees_nothing_twice() {
     let connection = patient(&shop);
     until("it works", || handled(&connection) > 100);
     signal(&first, Signal::INT);
-    assert!(first.wait().unwrap().success());
+    assert!(end_of(&mut first).success());
     let status = shop.run("status --json").expect(0, &[r#""hosts":[]"#]).stdout;
     assert!(!status.contains(r#""owner":"first""#), "{status}");
     let mut second = host(&shop, "second");
@@ -254,7 +265,7 @@ fn told_to_stop_it_gives_everything_back_and_the_next_sees_nothing_twice() {
     };
     until("the rest is handled", || handled(&connection) >= committed);
     signal(&second, Signal::TERM);
-    assert!(second.wait().unwrap().success());
+    assert!(end_of(&mut second).success());
     assert_exact(&shop, committed);
 }
 
@@ -296,7 +307,7 @@ fn whoever_stops_reading_ends_the_run_quietly() {
     let shop = Shop::open();
     let mut running = shop.start("run");
     drop(running.stdout.take());
-    assert!(running.wait().unwrap().success());
+    assert!(end_of(&mut running).success());
 }
 
 #[test]
@@ -363,7 +374,7 @@ fn a_file_that_is_replaced_under_a_host_ends_it() {
     until("it is there", || shop.run("status --json").stdout.contains(r#""name":"a""#));
     std::fs::rename(shop.path("shop.db"), shop.path("old.db")).unwrap();
     shop.sql(SCHEMA);
-    assert!(!running.wait().unwrap().success());
+    assert!(!end_of(&mut running).success());
     let log = std::fs::read_to_string(shop.path("hosts.log")).unwrap();
     assert!(log.contains("removed or replaced while it was in use"), "{log}");
 }
