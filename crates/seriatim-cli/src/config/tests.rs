@@ -106,7 +106,7 @@ fn every_setting_is_read() {
         retry = { attempts = 1, backoff = "1s..2s", then = "stop" }
         "#,
     );
-    assert_eq!(feed.database, Database::Sqlite("/etc/app/shop.db".into()));
+    assert_eq!(feed.database.to_string(), "sqlite:/etc/app/shop.db");
     assert_eq!((feed.capture, feed.partitions, feed.deletes), (CaptureKind::Log, 3, true));
     assert_eq!(feed.key, Some(vec!["a".to_owned(), "b".to_owned()]));
     assert_eq!(feed.start, Start::Time("2026-11-15T08:00:00Z".parse().unwrap()));
@@ -139,9 +139,9 @@ fn the_environment_overrides_the_file() {
     ];
     let config = read_with(SMALLEST, &variables).unwrap();
     let feed = config.feed("totals").unwrap();
-    assert_eq!(config.store, Database::Sqlite("/elsewhere.db".into()));
+    assert_eq!(config.store.to_string(), "sqlite:/elsewhere.db");
     assert_eq!(config.lease.expire, Duration::from_secs(20));
-    assert_eq!(feed.database, Database::Sqlite("/etc/app/other.db".into()));
+    assert_eq!(feed.database.to_string(), "sqlite:/etc/app/other.db");
     assert_eq!((feed.partitions, feed.handler.batch, feed.retry.then), (4, 7, Then::Skip));
     assert_eq!(feed.key, Some(vec!["a".to_owned(), "b".to_owned()]));
     assert!(config.warnings.is_empty());
@@ -256,8 +256,8 @@ fn what_later_versions_bring_is_known_and_withheld() {
         "\"window\"",
         &["is \"window\", which is not in this version yet", "journal, log"],
     );
-    let here = "postgres is not in this version yet; this version has sqlite";
-    assert_said("sqlite:seriatim.db", "postgres://u:p4ss@h/d", &["store is", here]);
+    let here = "redis is not in this version yet; this version has sqlite and postgres";
+    assert_said("sqlite:seriatim.db", "redis://u:p4ss@h/d", &["store is", here]);
     assert_said(
         "stdout = true",
         "command = [\"x\"]",

@@ -1,4 +1,4 @@
-//! Where a database is: `sqlite:PATH`, and the schemes that later versions bring.
+//! Where a database is: `sqlite:PATH`, `postgres://…`, and the schemes that later versions bring.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,22 +6,26 @@ use std::path::{Path, PathBuf};
 use super::suggest::closest;
 
 /// A database that this version can open.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Database {
     /// A SQLite file, with its path already taken from the config file's folder.
     Sqlite(PathBuf),
+    /// A PostgreSQL database. Nothing is connected yet.
+    Postgres(seriatim_postgres::Database),
 }
 
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Database::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Database::Postgres(database) => f.write_str(database.name()),
         }
     }
 }
 
-const HERE: [&str; 1] = ["sqlite"];
-const LATER: [&str; 5] = ["postgres", "postgresql", "redis", "rediss", "dynamodb"];
+const HERE: [&str; 3] = ["sqlite", "postgres", "postgresql"];
+const LATER: [&str; 3] = ["redis", "rediss", "dynamodb"];
+const THIS_VERSION: &str = "this version has sqlite and postgres";
 
 /// Reads a database URL; its path is relative to `folder`. Says what is wrong without showing a password.
 pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
@@ -33,8 +37,9 @@ pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
     };
     match scheme.to_ascii_lowercase().as_str() {
         "sqlite" => sqlite(rest, folder),
+        "postgres" | "postgresql" => postgres(url),
         later if LATER.contains(&later) => {
-            Err(format!("is {}: {later} is not in this version yet; this version has sqlite", quoted(url)))
+            Err(format!("is {}: {later} is not in this version yet; {THIS_VERSION}", quoted(url)))
         }
         other => Err(unknown(other)),
     }
@@ -42,7 +47,7 @@ pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
 
 fn unknown(scheme: &str) -> String {
     let meant = closest(scheme, HERE.into_iter().chain(LATER));
-    let hint = meant.map_or("this version has sqlite".to_owned(), |meant| format!("did you mean {meant:?}?"));
+    let hint = meant.map_or(THIS_VERSION.to_owned(), |meant| format!("did you mean {meant:?}?"));
     format!("has the unknown scheme {scheme:?}; {hint}")
 }
 
@@ -61,6 +66,14 @@ fn sqlite(rest: &str, folder: &Path) -> Result<Database, String> {
     } else {
         Ok(Database::Sqlite(folder.join(path)))
     }
+}
+
+fn postgres(url: &str) -> Result<Database, String> {
+    let bad = |error: seriatim_postgres::PostgresError| match error.remedy() {
+        Some(remedy) => format!("is {} and cannot be used: {error}; {remedy}", quoted(url)),
+        None => format!("is {} and cannot be used: {error}", quoted(url)),
+    };
+    seriatim_postgres::Database::connect(url).map(Database::Postgres).map_err(bad)
 }
 
 /// The URL with its password, and whatever else may be secret in it, replaced by `***`.
@@ -105,7 +118,19 @@ mod tests {
     }
 
     fn read(url: &str) -> Result<PathBuf, String> {
-        database(url, Path::new("/etc/app")).map(|Database::Sqlite(path)| path)
+        database(url, Path::new("/etc/app")).map(|database| match database {
+            Database::Sqlite(path) => path,
+            Database::Postgres(database) => panic!("{database:?} is no file"),
+        })
+    }
+
+    #[test]
+    fn a_postgres_url_is_shown_without_its_password() {
+        let found = database("postgres://ann:s3cret@db.example/shop", Path::new("")).unwrap();
+        assert_eq!(found.to_string(), "database shop on db.example:5432");
+        assert!(!format!("{found:?}").contains("s3cret"));
+        let bad = database("postgres://ann:s3cret@db.example/shop?sslmode=maybe", Path::new("")).unwrap_err();
+        assert!(bad.contains("sslmode") && !bad.contains("s3cret"), "{bad}");
     }
 
     #[test]
@@ -118,8 +143,11 @@ mod tests {
 
     #[test]
     fn a_scheme_of_a_later_version_is_known_and_withheld() {
-        let said = read("postgres://ann:s3cret@db/shop?password=s3cret").unwrap_err();
-        assert!(said.contains("postgres is not in this version yet; this version has sqlite"), "{said}");
+        let said = read("redis://ann:s3cret@db/shop?password=s3cret").unwrap_err();
+        assert!(
+            said.contains("redis is not in this version yet; this version has sqlite and postgres"),
+            "{said}"
+        );
         assert!(!said.contains("s3cret"), "{said}");
     }
 

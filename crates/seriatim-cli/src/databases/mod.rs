@@ -1,6 +1,7 @@
 //! The databases that the program speaks to. Each kind is one file here; nothing outside tells them apart.
 
 mod sqlite;
+mod postgres;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use seriatim::Store;
 use seriatim::handler::Handling;
 use seriatim::source::Install;
+use seriatim_postgres::PostgresStore;
 use seriatim_sqlite::SqliteStore;
 
 use crate::config::{Database, FeedConfig};
@@ -19,6 +21,8 @@ use crate::setup::Guarantee;
 pub enum OpenStore {
     /// In a SQLite file.
     Sqlite(Arc<SqliteStore>),
+    /// In a PostgreSQL database.
+    Postgres(Arc<PostgresStore>),
 }
 
 impl OpenStore {
@@ -26,6 +30,7 @@ impl OpenStore {
     pub fn shared(&self) -> Arc<dyn Store> {
         match self {
             OpenStore::Sqlite(store) => store.clone(),
+            OpenStore::Postgres(store) => store.clone(),
         }
     }
 }
@@ -36,6 +41,7 @@ impl Deref for OpenStore {
     fn deref(&self) -> &Self::Target {
         match self {
             OpenStore::Sqlite(store) => &**store,
+            OpenStore::Postgres(store) => &**store,
         }
     }
 }
@@ -53,6 +59,7 @@ pub struct Sql<'a> {
 pub async fn open_store(database: &Database) -> Result<OpenStore> {
     let opened = match database {
         Database::Sqlite(path) => sqlite::open_store(path).await.map(OpenStore::Sqlite),
+        Database::Postgres(database) => postgres::open_store(database).await.map(OpenStore::Postgres),
     };
     opened.map_err(|error| error.about("store"))
 }
@@ -63,6 +70,9 @@ pub async fn existing_store(database: &Database) -> Result<Option<OpenStore>> {
         Database::Sqlite(path) => {
             sqlite::existing_store(path).await.map(|store| store.map(OpenStore::Sqlite))
         }
+        Database::Postgres(database) => {
+            postgres::existing_store(database).await.map(|store| store.map(OpenStore::Postgres))
+        }
     };
     opened.map_err(|error| error.about("store"))
 }
@@ -71,6 +81,7 @@ pub async fn existing_store(database: &Database) -> Result<Option<OpenStore>> {
 pub fn capture(feed: &FeedConfig) -> Arc<dyn Install> {
     match &feed.database {
         Database::Sqlite(path) => Arc::new(sqlite::capture(path, feed)),
+        Database::Postgres(database) => Arc::new(postgres::capture(database, feed)),
     }
 }
 
@@ -78,6 +89,7 @@ pub fn capture(feed: &FeedConfig) -> Arc<dyn Install> {
 pub async fn check_store(database: &Database) -> Result<String> {
     match database {
         Database::Sqlite(path) => sqlite::check_store(path).await,
+        Database::Postgres(database) => postgres::check_store(database).await,
     }
     .map(|state| format!("{database} {state}"))
 }
@@ -86,6 +98,7 @@ pub async fn check_store(database: &Database) -> Result<String> {
 pub async fn check_source(database: &Database) -> Result<()> {
     match database {
         Database::Sqlite(path) => sqlite::check_source(path).await,
+        Database::Postgres(database) => postgres::check_source(database).await,
     }
 }
 
@@ -97,6 +110,7 @@ pub fn source_exists(feed: &FeedConfig) -> Result<()> {
             false => Err(Error::failed(format!("feed {}: there is no file {}", feed.name, path.display()))
                 .help(format!("check the url of source {}", feed.source))),
         },
+        Database::Postgres(_) => Ok(()),
     }
 }
 
@@ -104,6 +118,8 @@ pub fn source_exists(feed: &FeedConfig) -> Result<()> {
 pub fn same(left: &Database, right: &Database) -> bool {
     match (left, right) {
         (Database::Sqlite(left), Database::Sqlite(right)) => sqlite::same_file(left, right),
+        (Database::Postgres(left), Database::Postgres(right)) => left.name() == right.name(),
+        _ => false,
     }
 }
 
@@ -112,6 +128,7 @@ pub async fn check_sql(feed: &FeedConfig, sql: Sql<'_>) -> Result<()> {
     let shape = capture(feed).shape().await?;
     match &feed.database {
         Database::Sqlite(path) => sqlite::check_sql(path, feed, sql, &shape).await,
+        Database::Postgres(database) => postgres::check_sql(database, feed, sql, &shape).await,
     }
 }
 
@@ -128,5 +145,9 @@ pub async fn sql_handling(
             sqlite::in_store(store, sql, &shape)
         }
         (Database::Sqlite(path), ..) => sqlite::in_source(path, sql, &shape),
+        (Database::Postgres(_), OpenStore::Postgres(store), Guarantee::ExactlyOnce) => {
+            postgres::in_store(store, feed, sql, &shape).await?
+        }
+        (Database::Postgres(database), ..) => postgres::in_source(database, feed, sql, &shape).await?,
     })
 }

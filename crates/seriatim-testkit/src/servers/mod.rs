@@ -3,6 +3,7 @@
 
 mod dynamodb;
 mod postgres;
+mod proxy;
 mod redis;
 
 use std::io;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub use dynamodb::DynamoDb;
 pub use postgres::Postgres;
+pub use proxy::Proxy;
 pub use redis::Redis;
 
 /// A server that could not be started.

@@ -49,7 +49,7 @@ pub struct FeedSettings {
     pub batch: usize,
     /// How many calls run at the same time in one partition. A transactional handler always runs one.
     pub concurrency: usize,
-    /// How long one call may take. Does not apply to transactional handlers: they cannot be given up halfway.
+    /// How long one call may take. Applies to a transactional handler only where its effect can be given up halfway (PostgreSQL).
     pub timeout: Duration,
     /// What happens to changes that fail.
     pub retry: Retry,

@@ -1,0 +1,2 @@
+-- How many consumers a capture has.
+select count(*) from seriatim.consumer where capture = $1

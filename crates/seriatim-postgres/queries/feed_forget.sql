@@ -1,0 +1,2 @@
+-- Forgets a feed's number of partitions.
+delete from seriatim.feed where name = $1

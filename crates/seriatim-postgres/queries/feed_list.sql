@@ -1,0 +1,2 @@
+-- All feeds, by name.
+select name from seriatim.feed order by name

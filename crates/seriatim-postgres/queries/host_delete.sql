@@ -1,0 +1,2 @@
+-- Takes a session's host out.
+delete from seriatim.host where session = $1

@@ -1,0 +1,2 @@
+-- Takes a host's lock for as long as this connection lives.
+select pg_try_advisory_lock($1)

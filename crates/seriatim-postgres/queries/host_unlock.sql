@@ -1,0 +1,2 @@
+-- Gives a host's lock back.
+select pg_advisory_unlock($1)

@@ -1,0 +1,2 @@
+-- Makes a tick of a journal now.
+select seriatim.journal_tick_now($1)

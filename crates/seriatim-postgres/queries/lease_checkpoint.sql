@@ -1,0 +1,4 @@
+-- Moves the position of a lease, if this session and epoch still own it; that is a sign of life too.
+update seriatim.lease
+set position = $5, version = version + 1
+where feed = $1 and partition = $2 and session = $3 and epoch = $4

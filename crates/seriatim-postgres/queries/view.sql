@@ -1,0 +1,20 @@
+-- The leases of some feeds, then all hosts, as they are at one moment. A host's lock is `held`, `free` although it took it in
+-- this life of the server, or `unknown`.
+with locks as materialized (
+    select (classid::bigint << 32) | objid::bigint as key
+    from pg_locks
+    where locktype = 'advisory' and objsubid = 1 and granted
+        and database = (select oid from pg_database where datname = current_database())
+)
+select feed as name, partition, owner, session, epoch, version, position, hand_over_to,
+    null::text[] as feeds, null::timestamptz as seen_at, null::integer as lock_number, null::text as lock
+from seriatim.lease
+where feed = any ($1::text[])
+union all
+select name, null, null, session, 0, beat, null, null, feeds, seen_at, lock_number,
+    case
+        when locked_in is distinct from pg_postmaster_start_time() then 'unknown'
+        when lock_key in (select key from locks) then 'held'
+        else 'free'
+    end
+from seriatim.host

@@ -1,0 +1,173 @@
+-- Makes the triggers of a log. They note the key of what changed, in the writer's own transaction, and do nothing else.
+--
+-- Statement-level with transition tables, so that a bulk write is one insert-select; row-level on partitioned tables, where
+-- writes to a partition would not be seen otherwise. A trigger must never be the reason that a writer fails: a key column
+-- that was renamed is found by its number (slower, until the functions are made anew), and one that is gone is reported.
+
+-- The statement that notes what an event did, with the names that the columns have now. Null when a column is gone. The rows of
+-- row-level triggers are what `new_row` and `old_row` say.
+-- A row that is written as it was is left alone. A key that changed is a delete of the old one and an insert of the new one.
+create or replace function seriatim.log_note(entry seriatim.log, event text, level text, new_row text, old_row text) returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+    noted text := 'pg_current_xact_id(), clock_timestamp()';
+    template text;
+begin
+    if (select count(*) from seriatim.log_key(entry)) < cardinality(entry.key_columns) then
+        return null;
+    end if;
+    -- Aliases that no column is called by: a name alone means a column first, then a row.
+    template := 'insert into {keys} ([[{c}|, ]], changed, modified_at, deleted) ' || case level || ' ' || event
+        when 'STATEMENT insert' then 'select [[n.{w}|, ]], {noted}, false from new_rows n'
+        when 'STATEMENT delete' then 'select [[o.{w}|, ]], {noted}, true from old_rows o'
+        when 'STATEMENT update' then case when entry.deletes then
+            'select [[coalesce(seriatim_new.{w}, seriatim_old.{w})|, ]], {noted}, [[seriatim_new.{w} is null| or ]] '
+            'from new_rows seriatim_new full join old_rows seriatim_old on [[seriatim_new.{w} = seriatim_old.{w}| and ]] '
+            'where [[seriatim_new.{w} is null| or ]] or [[seriatim_old.{w} is null| or ]] or seriatim_new *<> seriatim_old'
+        else
+            'select [[seriatim_new.{w}|, ]], {noted}, false '
+            'from new_rows seriatim_new left join old_rows seriatim_old on [[seriatim_new.{w} = seriatim_old.{w}| and ]] '
+            'where [[seriatim_old.{w} is null| or ]] or seriatim_new *<> seriatim_old'
+        end
+        when 'ROW insert' then 'select [[{new}.{w}|, ]], {noted}, false'
+        when 'ROW delete' then 'select [[{old}.{w}|, ]], {noted}, true'
+        when 'ROW update' then
+            'select [[v.{c}|, ]], {noted}, v.seriatim_gone from (values ([[{new}.{w}|, ]], false, {new} *<> {old}), '
+            '([[{old}.{w}|, ]], true, ' || entry.deletes || ' and not ([[{new}.{w} = {old}.{w}| and ]]))) '
+            'v ([[{c}|, ]], seriatim_gone, seriatim_wanted) where v.seriatim_wanted'
+        when 'TRUNCATE' || ' ' || event then 'select [[w.{w}|, ]], {noted}, true from ' || event || ' w'
+        end || ' on conflict ([[{c}|, ]]) do update '
+        'set changed = excluded.changed, modified_at = excluded.modified_at, deleted = excluded.deleted';
+    template := replace(replace(template, '{new}', new_row), '{old}', old_row);
+    return seriatim.log_sql(entry, replace(template, '{noted}', noted));
+end $$;
+
+-- Says for all to see that changes are not noted any more. Writers go on.
+create or replace function seriatim.log_break(log int, why text) returns void
+language sql set search_path = pg_catalog, pg_temp as $$
+    update seriatim.log l set broken = why where l.id = log and l.broken is null
+$$;
+
+-- Makes the functions that the triggers call.
+create or replace function seriatim.log_make_trigger_functions(entry seriatim.log) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    level text := (select case when c.relkind = 'p' then 'ROW' else 'STATEMENT' end from pg_class c where c.oid = entry.watched);
+    event text;
+    images text;
+    body text;
+begin
+    foreach event in array array['insert', 'update', 'delete'] loop
+        images := case when level = 'STATEMENT' then '' when event = 'insert' then 'using new, new'
+            when event = 'delete' then 'using old, old' else 'using new, old' end;
+        body := replace(replace(replace(replace(replace($sql$
+            create or replace function seriatim."{log}_{event}"() returns trigger
+            language plpgsql security definer set search_path = {path}, pg_temp as $f$
+            #variable_conflict use_column
+            declare
+                renamed text;
+            begin
+                if [[pg_get_indexdef({index}, {i}, false) = {w quoted}| and ]] then
+                    {note};
+                    return null;
+                end if;
+                select seriatim.log_note(l, '{event}', '{level}', '($1)', '($2)') into renamed from seriatim.log l where l.id = {id};
+                if renamed is null then
+                    perform seriatim.log_break({id}, 'a column of the key was dropped');
+                    return null;
+                end if;
+                execute renamed {images};
+                return null;
+            end $f$
+        $sql$, '{index}', entry.key_index::text), '{level}', level), '{images}', images), '{event}', event), '{note}',
+            seriatim.log_note(entry, event, level, 'new', 'old'));
+        execute seriatim.log_sql(entry, body);
+    end loop;
+    execute seriatim.log_sql(entry, $sql$
+        create or replace function seriatim."{log}_truncate"() returns trigger
+        language plpgsql security definer set search_path = {path}, pg_temp as $f$
+        declare
+            note text := (select seriatim.log_note(l, tg_relid::regclass::text, 'TRUNCATE', '', '') from seriatim.log l where l.id = {id});
+        begin
+            if note is null then
+                perform seriatim.log_break({id}, 'a column of the key was dropped');
+            else
+                execute note;
+            end if;
+            return null;
+        end $f$
+    $sql$);
+end $$;
+
+-- Takes triggers out, with the functions that they call: that needs no right on the watched table.
+create or replace function seriatim.log_drop_triggers(entry seriatim.log, events text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    fun text;
+begin
+    for fun in select format('seriatim.%I()', entry.name || '_' || e) from unnest(events) e loop
+        if to_regprocedure(fun) is not null then
+            execute format('drop function %s cascade', fun);
+        end if;
+    end loop;
+end $$;
+
+-- Makes the triggers for inserts and updates.
+create or replace function seriatim.log_init_triggers(watched regclass) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    entry seriatim.log := seriatim.log_entry(watched);
+    partitioned boolean := (select c.relkind = 'p' from pg_class c where c.oid = watched);
+begin
+    perform seriatim.log_drop_triggers(entry, array['insert', 'update']);
+    perform seriatim.log_make_trigger_functions(entry);
+    execute seriatim.log_sql(entry, case when partitioned then $sql$
+        create trigger seriatim_log_insert after insert on {watched} for each row execute function seriatim."{log}_insert"();
+        create trigger seriatim_log_update after update on {watched} for each row execute function seriatim."{log}_update"();
+    $sql$ else $sql$
+        create trigger seriatim_log_insert after insert on {watched} referencing new table as new_rows
+            for each statement execute function seriatim."{log}_insert"();
+        create trigger seriatim_log_update after update on {watched} referencing old table as old_rows new table as new_rows
+            for each statement execute function seriatim."{log}_update"();
+    $sql$ end);
+end $$;
+
+-- Makes the triggers for deletes and TRUNCATE, for a log without a foreign key.
+create or replace function seriatim.log_init_delete_trigger(watched regclass) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    entry seriatim.log := seriatim.log_entry(watched);
+    partitioned boolean := (select c.relkind = 'p' from pg_class c where c.oid = watched);
+    part regclass;
+begin
+    if entry.foreign_key then
+        raise exception 'the log of table % has a foreign key, so it forgets a key with its row', watched
+            using hint = 'make the log without a foreign key to have deletes noted';
+    end if;
+    update seriatim.log l set deletes = true where l.id = entry.id returning * into entry;
+    perform seriatim.log_drop_triggers(entry, array['delete', 'truncate']);
+    perform seriatim.log_make_trigger_functions(entry);
+    perform seriatim.log_make_view(entry);
+    execute seriatim.log_sql(entry, case when partitioned then $sql$
+        create trigger seriatim_log_delete after delete on {watched} for each row execute function seriatim."{log}_delete"();
+    $sql$ else $sql$
+        create trigger seriatim_log_delete after delete on {watched} referencing old table as old_rows
+            for each statement execute function seriatim."{log}_delete"();
+    $sql$ end);
+    -- TRUNCATE of a partition fires its own trigger only.
+    for part in select watched union select relid from pg_partition_tree(watched) loop
+        execute seriatim.log_sql(entry, format('create trigger seriatim_log_truncate before truncate on %s '
+            'execute function seriatim."{log}_truncate"()', part));
+    end loop;
+end $$;
+
+-- By schema and table, as migrations write it.
+create or replace function seriatim.log_id_init_triggers(schema_name text, table_name text)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+    select seriatim.log_init_triggers(format('%I.%I', schema_name, table_name)::regclass)
+$$;
+
+create or replace function seriatim.log_id_init_delete_trigger(schema_name text, table_name text)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+    select seriatim.log_init_delete_trigger(format('%I.%I', schema_name, table_name)::regclass)
+$$;

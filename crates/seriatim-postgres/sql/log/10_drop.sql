@@ -1,0 +1,82 @@
+-- Takes a log out, says what is wrong with one, and mends it.
+
+-- Drops everything that belongs to a log. The table may be gone already: give its number then.
+create or replace function seriatim.log_drop(watched oid) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    entry seriatim.log;
+    fun regprocedure;
+begin
+    select * into entry from seriatim.log l where l.watched::oid = log_drop.watched;
+    if not found then
+        return;
+    end if;
+    -- The triggers go with the functions that they call.
+    for fun in select p.oid::regprocedure from pg_proc p
+        where p.pronamespace = (select c.relnamespace from pg_class c where c.oid = 'seriatim.log'::regclass)
+          and p.proname in (select entry.name || s from unnest(array['_insert', '_update', '_delete', '_truncate', '_place',
+              '_update_seq', '_unsequenced', '_lag', '_batch', '_list', '_forget_deleted', '_sweep']) s) loop
+        execute format('drop function %s cascade', fun);
+    end loop;
+    execute format('drop view if exists seriatim.%1$I;
+        drop table if exists seriatim.%2$I, seriatim.%3$I; drop sequence if exists seriatim.%4$I',
+        entry.name, entry.name || '_keys', entry.name || '_places', entry.name || '_seq');
+    delete from seriatim.log_pass p where p.log = entry.id;
+    delete from seriatim.log_partial p where p.log = entry.id;
+    delete from seriatim.log l where l.id = entry.id;
+end $$;
+
+-- What is wrong with a log, one sentence each. None when all is well.
+create or replace function seriatim.log_problems(watched regclass) returns setof text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+    entry seriatim.log := seriatim.log_entry(watched);
+begin
+    return query select format('changes of table %s are not noted any more: %s', watched, entry.broken)
+        where entry.broken is not null;
+    return query select format('the log of table %s was restored from a dump, where transactions had other numbers', watched)
+        where entry.watched_oid <> watched;
+    return query
+        select format('trigger seriatim_log_%s of table %s is missing or disabled', e.event, watched)
+        from unnest(array['insert', 'update'] || case when entry.deletes then array['delete', 'truncate'] else '{}' end) e (event)
+        where not exists (select 1 from pg_trigger t
+            where t.tgrelid = watched and t.tgname = 'seriatim_log_' || e.event and t.tgenabled in ('O', 'A'));
+    return query
+        select format('TRUNCATE of partition %s is not noted: it has no trigger seriatim_log_truncate', p.relid)
+        from pg_partition_tree(watched) p where entry.deletes and p.relid <> watched and not exists (
+            select 1 from pg_trigger t where t.tgrelid = p.relid and t.tgname = 'seriatim_log_truncate');
+end $$;
+
+-- Puts the triggers of a log back. What happened without them is not known, so that only reading everything again helps:
+-- positions before the number that this returns say nothing any more, and all rows are listed anew.
+create or replace function seriatim.log_repair(watched regclass) returns bigint
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    entry seriatim.log := seriatim.log_entry(watched);
+    head bigint;
+begin
+    perform pg_advisory_xact_lock(seriatim.log_lock(entry.id));
+    if entry.watched_oid <> watched then
+        -- Restored from a dump: columns may have other numbers now, and so have transactions.
+        update seriatim.log l set watched_oid = log_repair.watched, key_attnums = (
+            select array_agg(a.attnum order by array_position(l.key_columns, a.attname::text))
+            from pg_attribute a where a.attrelid = log_repair.watched and a.attname = any(l.key_columns))
+        where l.id = entry.id;
+        delete from seriatim.log_partial p where p.log = entry.id;
+        update seriatim.log_pass p set floor = pg_snapshot_xmin(pg_current_snapshot()), late = '{}' where p.log = entry.id;
+        execute seriatim.log_sql(entry, $sql$ update {keys} set changed = '0'; update {places} set changed = '0' $sql$);
+    end if;
+    update seriatim.log l set broken = null, made_for = null where l.id = entry.id returning * into entry;
+    entry := seriatim.log_freshen(entry);
+    perform seriatim.log_make_view(entry);
+    perform seriatim.log_init_triggers(watched);
+    if entry.deletes then
+        perform seriatim.log_init_delete_trigger(watched);
+    end if;
+    -- A number that nobody can have reached before.
+    head := nextval(format('seriatim.%I', entry.name || '_seq')::regclass);
+    update seriatim.log l set repairs = l.repairs + 1, repaired = head,
+        listing = case when l.listing = 'no' then 'no' else 'running' end, listing_after = null, listed = 0
+    where l.id = entry.id;
+    return head;
+end $$;

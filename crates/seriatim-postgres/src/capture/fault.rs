@@ -1,0 +1,43 @@
+//! Errors on the way, before it is known what was being done.
+
+use seriatim::source::SourceError;
+
+use crate::database::Database;
+use crate::error::PostgresError;
+
+/// Something went wrong: with the server, or with what was asked of it.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// What the server said.
+    Postgres(Box<tokio_postgres::Error>),
+    /// A sentence.
+    Source(SourceError),
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(cause: tokio_postgres::Error) -> Self {
+        Fault::Postgres(Box::new(cause))
+    }
+}
+
+impl From<SourceError> for Fault {
+    fn from(error: SourceError) -> Self {
+        Fault::Source(error)
+    }
+}
+
+impl From<PostgresError> for Fault {
+    fn from(error: PostgresError) -> Self {
+        Fault::Source(error.into())
+    }
+}
+
+impl Fault {
+    /// The error for whoever asked. `doing` is what was being done, such as `"reading changes of"`.
+    pub(crate) fn while_doing(self, database: &Database, doing: &'static str) -> SourceError {
+        match self {
+            Fault::Postgres(cause) => database.error(doing, *cause).into(),
+            Fault::Source(error) => error,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! A capture as a feed: hands each call to its kind, and says what was being done when one fails.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use seriatim::change::Position;
+use seriatim::name::FeedName;
+use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
+
+use super::fault::Fault;
+use super::kind::Wrong;
+use super::{Capture, registry};
+
+impl Capture {
+    pub(super) fn told<T>(&self, outcome: Result<T, Fault>, doing: &'static str) -> Result<T, SourceError> {
+        outcome.map_err(|fault| fault.while_doing(&self.base.database, doing))
+    }
+
+    async fn is_registered(&self, consumer: &Consumer) -> Result<bool, Fault> {
+        let client = self.base.database.client().await?;
+        Ok(registry::registration(&client, &self.base.database, consumer).await?.is_some())
+    }
+}
+
+#[async_trait]
+impl Feed for Capture {
+    fn name(&self) -> &FeedName {
+        &self.base.settings.names.feed
+    }
+
+    fn partitions(&self) -> u32 {
+        self.base.settings.partitions
+    }
+
+    async fn knows(&self, consumer: &Consumer) -> Result<bool, SourceError> {
+        self.told(self.is_registered(consumer).await, "looking at the consumers of")
+    }
+
+    async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        let opened = self.kind.open(&self.base, consumer, start, Wrong::Refuse).await;
+        self.told(opened, "watching a table of")
+    }
+
+    async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
+        self.known.store(self.base.sequencer.told(), Ordering::Relaxed);
+        self.told(self.kind.read(&self.base, cursors, limit).await, "reading changes of")
+    }
+
+    async fn wait(&self, timeout: Duration) {
+        let known = self.known.load(Ordering::Relaxed);
+        self.base.sequencer.news(known, self.base.settings.every, timeout).await;
+    }
+
+    async fn consumed(&self, consumer: &Consumer, positions: &[Position]) -> Result<u64, SourceError> {
+        let pruned = self.kind.consumed(&self.base, consumer, positions).await;
+        self.told(pruned, "pruning changes of")
+    }
+
+    async fn close(&self, consumer: &Consumer) -> Result<(), SourceError> {
+        self.told(self.kind.close(&self.base, consumer).await, "ending the watch of a table of")
+    }
+
+    async fn rewind(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        self.told(self.kind.rewind(&self.base, consumer, start).await, "rewinding a feed of")
+    }
+
+    async fn validate(&self, position: &Position) -> Result<(), SourceError> {
+        self.told(self.kind.validate(&self.base, position).await, "checking a position in")
+    }
+
+    async fn lag(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, SourceError> {
+        self.told(self.kind.lag(&self.base, cursors).await, "counting changes of")
+    }
+
+    async fn backfill(&self, at: &Position) -> Result<Option<Backfill>, SourceError> {
+        self.told(self.kind.backfill(&self.base, at).await, "counting rows of")
+    }
+
+    async fn blockers(&self) -> Result<Vec<Blocker>, SourceError> {
+        self.told(self.kind.blockers(&self.base).await, "looking at what holds up")
+    }
+}

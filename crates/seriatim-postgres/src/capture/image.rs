@@ -1,0 +1,170 @@
+//! Images: rows as the triggers noted them, packed with the columns that they had then.
+
+use seriatim::value::{Columns, Packer, Value};
+
+use super::json::{members, unescaped};
+use super::table::Table;
+use super::value::{Reading, normal_decimal};
+
+/// Reads images of one table, whatever columns it had when they were noted.
+#[derive(Debug)]
+pub(crate) struct Images {
+    table: Table,
+    /// The key's columns' names now.
+    pub key_columns: Columns,
+    /// The names that each of them has or had, newest first.
+    key_names: Vec<Vec<String>>,
+    /// The names of the columns that name a row, in the same way.
+    row_names: Vec<Vec<String>>,
+    shapes: Vec<Shape>,
+    /// An image had columns that the table has not.
+    puzzled: bool,
+}
+
+/// The columns that an image has.
+#[derive(Debug)]
+struct Shape {
+    /// Their names as JSON writes them.
+    names: Vec<Box<str>>,
+    columns: Columns,
+    readings: Vec<Reading>,
+    /// Where the key's columns are; `None` when one is not there.
+    key: Option<Vec<usize>>,
+    /// Where the columns are that name the row.
+    row: Option<Vec<usize>>,
+}
+
+/// An image that was packed.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed {
+    shape: usize,
+    /// Where the values of each column end.
+    ends: Vec<usize>,
+    start: usize,
+}
+
+impl Images {
+    /// Images of this table as it is now, by the key whose columns have or had these names, newest first.
+    pub(crate) fn new(table: &Table, key_names: &[Vec<String>]) -> Self {
+        let newest = key_names.iter().map(|names| names.first().map_or("", String::as_str));
+        let key_columns = Columns::new(newest);
+        Images {
+            table: table.clone(),
+            key_columns,
+            key_names: key_names.to_vec(),
+            row_names: Vec::new(),
+            shapes: Vec::new(),
+            puzzled: false,
+        }
+    }
+
+    /// The same, whose rows are named by columns that have or had these names, newest first.
+    pub(crate) fn naming_rows(self, row_names: Vec<Vec<String>>) -> Self {
+        Images { row_names, ..self }
+    }
+
+    /// Packs an image. `None` when it is no JSON object.
+    pub(crate) fn pack(&mut self, json: &str, packer: &mut Packer) -> Option<Packed> {
+        // Nearly always the newest shape; a wrong one leaves a few values behind that nobody looks at.
+        for shape in (0..self.shapes.len()).rev() {
+            let from = packer.len();
+            if let Some(ends) = self.shapes[shape].pack(json, packer)? {
+                return Some(Packed { shape, ends, start: from });
+            }
+        }
+        let shape = self.new_shape(json)?;
+        self.puzzled |= shape.key.is_none() || shape.readings.contains(&Reading::Unknown);
+        self.shapes.push(shape);
+        let (shape, start) = (self.shapes.len() - 1, packer.len());
+        let ends = self.shapes[shape].pack(json, packer)??;
+        Some(Packed { shape, ends, start })
+    }
+
+    /// Whether an image had columns that the table has not: it may be another table by now.
+    pub(crate) fn is_puzzled(&self) -> bool {
+        self.puzzled
+    }
+
+    /// The columns of an image.
+    pub(crate) fn columns(&self, image: &Packed) -> &Columns {
+        &self.shapes[image.shape].columns
+    }
+
+    /// Packs the key of an image that is in this packer. `None` when the image lacks a column of it.
+    pub(crate) fn pack_key(&self, image: &Packed, from: &Packer, key: &mut Packer) -> Option<()> {
+        let shape = &self.shapes[image.shape];
+        shape.pack_some(shape.key.as_ref()?, image, from, key);
+        Some(())
+    }
+
+    /// Packs what names the row of an image that is in this packer. `None` when the image lacks a column of it.
+    pub(crate) fn pack_row_name(&self, image: &Packed, from: &Packer, name: &mut Packer) -> Option<()> {
+        let shape = &self.shapes[image.shape];
+        shape.pack_some(shape.row.as_ref()?, image, from, name);
+        Some(())
+    }
+
+    fn new_shape(&self, json: &str) -> Option<Shape> {
+        let names: Vec<Box<str>> = members(json)?.map(|(name, _)| Box::from(name)).collect();
+        let plain: Vec<_> = names.iter().map(|name| unescaped(name)).collect();
+        let by_name = |name: &str| self.table.columns.iter().find(|column| column.name == name);
+        let readings = plain.iter().map(|name| by_name(name).map_or(Reading::Unknown, Reading::of)).collect();
+        let columns = Columns::new(plain.iter().map(AsRef::as_ref));
+        let (key, row) = (places(&self.key_names, &columns), places(&self.row_names, &columns));
+        Some(Shape { key, row, names, columns, readings })
+    }
+}
+
+/// Where columns are, by the newest of their names that the image has.
+fn places(names: &[Vec<String>], columns: &Columns) -> Option<Vec<usize>> {
+    let place = |names: &Vec<String>| names.iter().find_map(|name| columns.index_of(name));
+    names.iter().map(place).collect()
+}
+
+impl Packed {
+    /// The packed values, in the packer that has them.
+    pub(crate) fn values<'a>(&self, packer: &'a Packer) -> &'a [u8] {
+        let end = self.ends.last().copied().unwrap_or(self.start);
+        &packer.since(self.start)[..end - self.start]
+    }
+}
+
+impl Shape {
+    /// Packs an image of this shape: `Some(None)` when it has another one, `None` when it is no object.
+    fn pack(&self, json: &str, packer: &mut Packer) -> Option<Option<Vec<usize>>> {
+        let mut ends = Vec::with_capacity(self.names.len());
+        let mut members = members(json)?;
+        for (name, reading) in self.names.iter().zip(&self.readings) {
+            match members.next() {
+                Some((found, value)) if *found == **name => reading.pack(value, packer),
+                _ => return Some(None),
+            }
+            ends.push(packer.len());
+        }
+        Some(members.next().is_none().then_some(ends))
+    }
+
+    /// Packs some values of an image, each in one way for equal values.
+    fn pack_some(&self, places: &[usize], image: &Packed, from: &Packer, into: &mut Packer) {
+        for index in places {
+            let start = if *index == 0 { image.start } else { image.ends[index - 1] };
+            let value = &from.since(start)[..image.ends[*index] - start];
+            match self.readings[*index] {
+                Reading::Decimal => pack_normal(value, into),
+                _ => into.packed(value),
+            }
+        }
+    }
+}
+
+/// 1.50 and 1.5 are one key.
+fn pack_normal(value: &[u8], key: &mut Packer) {
+    let mut one = Packer::default();
+    one.packed(value);
+    let end = one.len();
+    let row = one.finish().row(Columns::new(["x"]), 0, end);
+    match row.values().first() {
+        Some(Value::Decimal(digits)) => key.value(&Value::Decimal(normal_decimal(digits).into())),
+        _ => key.packed(value),
+    }
+}

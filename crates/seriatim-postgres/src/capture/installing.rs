@@ -1,0 +1,77 @@
+//! A capture in the hands of an operator: looked at, installed, followed.
+
+use async_trait::async_trait;
+use seriatim::change::Position;
+use seriatim::source::{Consumer, Feed, Install, Installed, Shape, SourceError, Start};
+
+use tokio_postgres::types::Type;
+
+use super::Capture;
+use super::fault::Fault;
+use super::kind::Wrong;
+use super::table::{Column, Table};
+use crate::effect::ColumnTypes;
+
+impl Capture {
+    /// The types of the table's columns, for the parameters of an [`SqlEffect`](crate::SqlEffect).
+    pub async fn column_types(&self) -> Result<ColumnTypes, SourceError> {
+        let find = async {
+            let client = self.base.database.client().await?;
+            let table = Table::inspect(&client, &self.base.settings.names).await?;
+            let known = |column: Column| Type::from_oid(column.base).map(|of| (column.name, of));
+            Ok(table.columns.into_iter().filter_map(known).collect())
+        };
+        self.told(find.await, "looking at a table of")
+    }
+
+    async fn looked_at(&self) -> Result<Shape, Fault> {
+        let settings = &self.base.settings;
+        let client = self.base.database.client().await?;
+        let table = Table::inspect(&client, &settings.names).await?;
+        let key = table.key(settings.key.as_deref(), &settings.names)?;
+        let name = |number: &i16| table.column(*number).map(|column| column.name.clone());
+        let key = key.iter().filter_map(name).collect();
+        Ok(Shape { columns: table.columns.iter().map(|column| column.name.clone()).collect(), key })
+    }
+}
+
+#[async_trait]
+impl Install for Capture {
+    async fn check(&self) -> Result<Installed, SourceError> {
+        self.told(self.kind.check(&self.base).await, "checking")
+    }
+
+    async fn install_sql(&self) -> Result<String, SourceError> {
+        self.told(self.kind.install_sql(&self.base).await, "checking")
+    }
+
+    async fn install(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        let opened = self.kind.open(&self.base, consumer, start, Wrong::Repair).await;
+        self.told(opened, "watching a table of")
+    }
+
+    async fn newest(&self) -> Result<Position, SourceError> {
+        self.told(self.kind.tail_start(&self.base).await, "checking")
+    }
+
+    /// A position is asked about one at a time: half of those in question are left after each answer.
+    async fn oldest(&self) -> Result<Position, SourceError> {
+        if let Some(oldest) = self.told(self.kind.oldest(&self.base).await, "checking")? {
+            return Ok(oldest);
+        }
+        let (mut gone, mut retained) = (0, self.newest().await?.as_number().unwrap_or(0));
+        while gone < retained {
+            let middle = gone + (retained - gone) / 2;
+            match self.validate(&Position::number(middle)).await {
+                Ok(()) => retained = middle,
+                Err(SourceError::NeedsAttention { .. }) => gone = middle + 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Position::number(retained))
+    }
+
+    async fn shape(&self) -> Result<Shape, SourceError> {
+        self.told(self.looked_at().await, "looking at a table of")
+    }
+}

@@ -1,0 +1,314 @@
+//! Existing rows first, without keeping changes waiting: both are read by turns.
+//!
+//! Every row's first appearance is the row as it was when the consumer registered (tick *r*), whoever comes first:
+//! - a chunk of rows, in the order of what names them, as the newest tick *M* saw them. It leaves out every row that was
+//!   changed between *r* and *M*; one that was changed or deleted after *M* is told as it was before.
+//! - the first change of a row since *r* that no chunk has told of: the row as it was comes right before it. Up to *M* that
+//!   holds for all rows after the chunk's beginning, since the chunk left them out; after *M*, for those after its end.
+//!
+//! So each row is told once as it was, and then every change of it, in order. The next chunk waits until the changes
+//! have come to *M*.
+
+use std::pin::pin;
+
+use deadpool_postgres::GenericClient;
+use futures_util::TryStreamExt as _;
+use postgres_types::ToSql;
+use seriatim::source::Limit;
+use xxhash_rust::xxh64::xxh64;
+
+use super::super::fault::Fault;
+use super::super::kind::Base;
+use super::super::names::{literal, quoted};
+use super::super::registry::Registration;
+use super::emit::Emit;
+use super::position::{Chunk, Filling, Group, Place, RowKey};
+use super::raw::{Moment, Raw};
+use super::triggers::{RING, canonical};
+use super::watched::Watched;
+use crate::database::Client;
+
+const CHUNK: &str = include_str!("../../../queries/journal_chunk.sql");
+const SNAPSHOT: &str = include_str!("../../../queries/tick_snapshot.sql");
+const ESTIMATE: &str = include_str!("../../../queries/table_estimate.sql");
+
+/// Tables that are estimated to be smaller are counted.
+const COUNTED: i64 = 100_000;
+
+/// How many rows one chunk has at most.
+const ROWS: usize = 2000;
+
+/// Rings that are larger get their index while others write.
+const AT_ONCE: i64 = 16 << 20;
+
+/// The id of a row that existed: the same whenever it is told, another for another registration, and no change's.
+pub(super) fn id_of_existing(registration: i64, row: &[u8]) -> u64 {
+    const EXISTING: u64 = 1 << 62;
+    EXISTING | (xxh64(row, registration as u64) >> 2)
+}
+
+/// Refuses tables whose rows have no names, and makes the index that finds a row's changes.
+pub(super) async fn prepare(base: &Base, client: &mut Client, watched: &Watched) -> Result<(), Fault> {
+    if watched.table.identity().is_none() {
+        return Err(base.settings.names.no_row_identity().into());
+    }
+    for ring in 0..RING {
+        let table = format!("{}.journal_{}_{ring}", base.database.schema(), watched.entry.id);
+        let size: i64 = client.query_one("select pg_relation_size(to_regclass($1))", &[&table]).await?.get(0);
+        let index = format!("if not exists journal_{}_{ring}_hash on {table} (hash, id)", watched.entry.id);
+        if size > AT_ONCE {
+            client.batch_execute(&format!("create index concurrently {index}")).await?;
+        } else {
+            // Writers wait behind whoever waits for a lock: not for long.
+            let transaction = client.transaction().await?;
+            transaction
+                .batch_execute(&format!("set local lock_timeout = '3s'; create index {index}"))
+                .await?;
+            transaction.commit().await?;
+        }
+    }
+    Ok(())
+}
+
+/// How many rows there are, roughly when they are many.
+pub(super) async fn count(client: &impl GenericClient, watched: &Watched) -> Result<i64, Fault> {
+    let estimate: i64 = client.query_one(ESTIMATE, &[&watched.table.oid]).await?.get(0);
+    if estimate > COUNTED {
+        return Ok(estimate);
+    }
+    let count = format!("select count(*) from {}", watched.table.quoted());
+    Ok(client.query_one(&count, &[]).await?.get(0))
+}
+
+/// The snapshot of a tick that must be there.
+async fn snapshot(
+    base: &Base,
+    client: &Client,
+    capture: i64,
+    tick: i64,
+    at: &Place,
+) -> Result<String, Fault> {
+    let statement = client.prepare_cached(&base.database.sql(SNAPSHOT)).await?;
+    let row = client.query_opt(&statement, &[&capture, &tick]).await?;
+    let gone = || base.settings.names.backfill_gone(&at.position());
+    Ok(row.ok_or_else(gone)?.get(0))
+}
+
+/// Which changes need the row that they found before them.
+pub(super) struct Fresh {
+    pub registration: i64,
+    /// The column that says so, for the queries of changes.
+    pub sql: String,
+    since: String,
+    after: Option<RowKey>,
+}
+
+impl Fresh {
+    pub(super) async fn new(
+        base: &Base,
+        client: &Client,
+        watched: &Watched,
+        registration: &Registration,
+        place: &Place,
+        filling: &Filling,
+    ) -> Result<Self, Fault> {
+        let since = snapshot(base, client, watched.entry.id, registration.since, place).await?;
+        let after = match &filling.chunk {
+            Some(chunk) => chunk.after.clone(),
+            None => filling.key.clone(),
+        };
+        let rows = RowNames::of(watched);
+        let sql = format!(
+            "(j.op in ('u', 'd') and ($9::text[] is null or cardinality($9::text[]) > 0 and {beyond}) and not exists (\
+             select 1 from seriatim.journal_{id} e where e.hash = j.hash and e.id < j.id \
+             and not pg_visible_in_snapshot(e.xid, $8::text::pg_snapshot) and {same})) as fresh",
+            beyond = rows.beyond("j.before", "$9"),
+            id = watched.entry.id,
+            same = rows.same("e", "j.before"),
+        );
+        Ok(Fresh { registration: registration.id, sql: base.database.sql(&sql).into_owned(), since, after })
+    }
+
+    pub(super) fn parameters(&self) -> Vec<Box<dyn ToSql + Sync + Send>> {
+        vec![Box::new(self.since.clone()), Box::new(self.after.clone())]
+    }
+}
+
+/// What names rows, in SQL.
+struct RowNames {
+    columns: Vec<RowColumn>,
+    /// The key's columns that do not name the row: with them, a row is told apart from itself under another key.
+    others: Vec<(Vec<String>, u32)>,
+}
+
+struct RowColumn {
+    names: Vec<String>,
+    of: u32,
+    type_name: String,
+    collate: String,
+}
+
+impl RowNames {
+    fn of(watched: &Watched) -> Self {
+        let column = |(number, names): (i16, Vec<String>)| {
+            let column = watched.table.column(number)?;
+            let collate =
+                column.collation.as_ref().map_or_else(String::new, |name| format!(" collate {name}"));
+            Some(RowColumn { names, of: column.base, type_name: column.base_name.clone(), collate })
+        };
+        let identity = watched.row_names();
+        let key = watched.entry.key.iter().zip(&watched.known.key_names).zip(&watched.known.key_types);
+        let named = |number: &i16| identity.iter().any(|(named, _)| named == number);
+        let others =
+            key.filter(|((number, _), _)| !named(number)).map(|((_, names), of)| (names.clone(), *of));
+        let others = others.collect();
+        RowNames { columns: identity.iter().cloned().filter_map(column).collect(), others }
+    }
+
+    /// The columns of an image, with their types.
+    fn typed(&self, image: &str) -> String {
+        let each = |column: &RowColumn| {
+            format!("({})::{}{}", text(image, &column.names), column.type_name, column.collate)
+        };
+        self.columns.iter().map(each).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The parts of a parameter, with their types.
+    fn parts(&self, parameter: &str) -> String {
+        let each = |(at, column): (usize, &RowColumn)| {
+            format!("({parameter}::text[])[{}]::{}{}", at + 1, column.type_name, column.collate)
+        };
+        self.columns.iter().enumerate().map(each).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The row of an image comes after the one that a parameter names.
+    fn beyond(&self, image: &str, parameter: &str) -> String {
+        format!("({}) > ({})", self.typed(image), self.parts(parameter))
+    }
+
+    /// A row of the journal is about the row of an image.
+    fn same(&self, noted: &str, image: &str) -> String {
+        let columns = self.columns.iter().map(|column| (&column.names, column.of));
+        let all: Vec<_> = columns.chain(self.others.iter().map(|(names, of)| (names, *of))).collect();
+        let is = |side: &str| {
+            let each = all.iter().map(|(names, of)| {
+                let value = |image: &str| canonical(&format!("({})", text(image, names)), *of);
+                format!("{} is not distinct from {}", value(side), value(image))
+            });
+            each.collect::<Vec<_>>().join(" and ")
+        };
+        let (before, after) = (format!("{noted}.before"), format!("{noted}.after"));
+        format!("({before} is not null and {} or {after} is not null and {})", is(&before), is(&after))
+    }
+}
+
+/// A column of an image, by the newest of its names that is there.
+fn text(image: &str, names: &[String]) -> String {
+    let each = names.iter().map(|name| format!("{image} ->> {}", literal(name)));
+    format!("coalesce({}, null)", each.collect::<Vec<_>>().join(", "))
+}
+
+/// Reads the next chunk and returns where that leaves the group.
+pub(super) async fn read(
+    base: &Base,
+    client: &mut Client,
+    watched: &Watched,
+    registration: &Registration,
+    group: &Group,
+    limit: Limit,
+    emit: &mut Emit<'_>,
+) -> Result<Place, Fault> {
+    let Some(filling) = &group.at.filling else { return Ok(group.at.clone()) };
+    let since = snapshot(base, client, watched.entry.id, registration.since, &group.at).await?;
+    let sql = chunk_sql(base, watched);
+    let rows = limit.rows.clamp(1, ROWS) as i64;
+    let upper = group.ahead.as_ref().map(|(_, key)| key.clone());
+    // One snapshot for the newest tick, the rows, and what happened to them since.
+    let transaction = client.build_transaction();
+    let level = tokio_postgres::IsolationLevel::RepeatableRead;
+    let transaction = transaction.isolation_level(level).read_only(true).start().await?;
+    let newest = base
+        .database
+        .sql("select n, snapshot::text, at from seriatim.tick where capture = $1 order by n desc limit 1");
+    let newest = transaction.query_one(&*newest, &[&watched.entry.id]).await?;
+    let (tick, seen): (i64, String) = (newest.get(0), newest.get(1));
+    let at = newest.get::<_, Moment>(2).0;
+    let statement = transaction.prepare_cached(&sql).await?;
+    let parameters: [&(dyn ToSql + Sync); 5] = [&filling.key, &upper, &rows, &since, &seen];
+    let found = transaction.query_raw(&statement, parameters).await?;
+    let mut place = group.at.clone();
+    let chunk = Chunk { at: tick, after: filling.key.clone() };
+    let mut looked_at = 0;
+    let mut full = false;
+    {
+        let mut found = pin!(found);
+        while let Some(row) = found.try_next().await? {
+            let key: RowKey = row.get(0);
+            let in_table: bool = row.get(1);
+            looked_at += i64::from(in_table);
+            let done = filling.done + looked_at as u64;
+            let chunk = Some(chunk.clone());
+            let reached = Filling { registration: registration.id, done, key: Some(key), chunk };
+            place = Place { live: group.at.live, filling: Some(reached) };
+            if let Some(image) = row.get::<_, Option<Raw<'_>>>(3) {
+                let unreadable = |_| base.settings.names.unreadable("a row of the table");
+                let id = |row: &[u8]| id_of_existing(registration.id, row);
+                emit.existing(row.get(2), image.0, at, place.position(), id).map_err(unreadable)?;
+            }
+            if emit.slices.full() {
+                full = true;
+                break;
+            }
+        }
+    }
+    transaction.commit().await?;
+    if !full && looked_at < rows {
+        let (done, key) = match &group.ahead {
+            Some((done, key)) => (*done, key.clone()),
+            None => (filling.done + looked_at as u64, RowKey::new()),
+        };
+        let reached = Filling { registration: registration.id, done, key: Some(key), chunk: Some(chunk) };
+        place = Place { live: group.at.live, filling: Some(reached) };
+    }
+    Ok(place.settled())
+}
+
+fn chunk_sql(base: &Base, watched: &Watched) -> String {
+    let rows = RowNames::of(watched);
+    let journal = watched.sql();
+    let columns = watched.table.identity().unwrap_or_default();
+    let columns: Vec<String> = columns
+        .iter()
+        .filter_map(|number| watched.table.column(*number))
+        .map(|column| format!("t.{}", quoted(&column.name)))
+        .collect();
+    let numbered =
+        |order: &str| (0..columns.len()).map(|at| format!("c{at}{order}")).collect::<Vec<_>>().join(", ");
+    let page: Vec<String> =
+        columns.iter().enumerate().map(|(at, column)| format!("{column} as c{at}")).collect();
+    let typed: Vec<String> = rows
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| {
+            format!("({})::{}{} as c{at}", text("j.before", &column.names), column.type_name, column.collate)
+        })
+        .collect();
+    let texts = (0..columns.len()).map(|at| format!("c{at}::text")).collect::<Vec<_>>().join(", ");
+    let sql = CHUNK
+        .replace("journal_N", &format!("journal_{}", watched.entry.id))
+        .replace("{table}", &watched.table.quoted())
+        .replace("{page_columns}", &page.join(", "))
+        .replace("{row_columns}", &columns.join(", "))
+        .replace("{gone_columns}", &typed.join(", "))
+        .replace("{columns}", &numbered(""))
+        .replace("{columns_down}", &numbered(" desc"))
+        .replace("{texts}", &texts)
+        .replace("{after}", &rows.parts("$1"))
+        .replace("{upper}", &rows.parts("$2"))
+        .replace("{gone_values}", &rows.typed("j.before"))
+        .replace("{hash}", &journal.hash("p.image"))
+        .replace("{same_as_page}", &rows.same("e", "p.image"))
+        .replace("{same_as_gone}", &rows.same("e", "j.before"));
+    base.database.sql(&sql).into_owned()
+}

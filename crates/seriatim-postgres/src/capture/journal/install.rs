@@ -1,0 +1,286 @@
+//! Puts a journal into the database, registers consumers, and takes it out again.
+
+use deadpool_postgres::GenericClient;
+use seriatim::change::Position;
+use seriatim::source::{Consumer, Start};
+
+use super::super::fault::Fault;
+use super::super::kind::{Base, Wrong};
+use super::super::names::{Kind, TableName};
+use super::super::registry::{self, Known, Registration};
+use super::super::table::Table;
+use super::backfill;
+use super::position::{Filling, Live, Place};
+use super::triggers::Journal;
+use super::watched::Watched;
+use crate::migrate::{self, migrate};
+
+/// Writers wait behind whoever waits for a lock on their table, so that wait is short; the caller tries again.
+const PATIENCE: &str = "set local lock_timeout = '3s'";
+
+/// Making and taking out of captures, one at a time.
+const LOCK: &str = "select pg_advisory_xact_lock(hashtextextended('seriatim.capture', 0))";
+
+/// See `seriatim.journal_prune`.
+const NO_PRUNING: &str = "select pg_advisory_xact_lock(hashtextextended('seriatim.journal_prune', $1))";
+
+const REBIND: &str = include_str!("../../../queries/capture_rebind.sql");
+const TICK_NOW: &str = include_str!("../../../queries/journal_tick_now.sql");
+const TICK_BEFORE: &str = include_str!("../../../queries/tick_before.sql");
+const FLOOR: &str = include_str!("../../../queries/capture_floor.sql");
+
+/// Opens the feed and returns where the consumer begins.
+pub(super) async fn open(
+    base: &Base,
+    consumer: &Consumer,
+    start: &Start,
+    wrong: Wrong,
+) -> Result<(i64, Position), Fault> {
+    let mut client = base.database.client().await?;
+    if let Some(registration) = registry::registration(&client, &base.database, consumer).await? {
+        let id = registration.capture;
+        reopened(base, &mut client, &registration, wrong).await?;
+        return Ok((id, registration.start));
+    }
+    // Refused before anything is written.
+    Watched::by_settings(&client, base).await?;
+    migrate(&base.database, &registry::COMPONENT).await?;
+    let id = install(base, &mut client).await?;
+    Ok((id, register(base, &mut client, id, consumer, start).await?))
+}
+
+/// The SQL that opening would execute.
+pub(super) async fn script(base: &Base) -> Result<String, Fault> {
+    let client = base.database.client().await?;
+    let mut script = migrate::script(&base.database, &registry::COMPONENT).await?;
+    match Watched::by_settings(&client, base).await? {
+        Some(watched) if watched.triggers && !watched.is_outdated() => {}
+        Some(watched) => script += &base.database.sql(&watched.sql().make_anew()),
+        None => {
+            let names = &base.settings.names;
+            let table = Table::inspect(&client, names).await?;
+            let key = table.key(base.settings.key.as_deref(), names)?;
+            let known = Known::of(&table, &key, None).ok_or_else(|| names.key_gone())?;
+            let id = next_id(&client, base).await?;
+            let list = key.iter().map(i16::to_string).collect::<Vec<_>>().join(",");
+            let known_json = serde_json::to_string(&known).unwrap_or_default();
+            let insert = format!(
+                "insert into seriatim.capture (id, kind, relation, key, known) overriding system value \
+                 values ({id}, 'journal', {}, '{{{list}}}', {});\n\
+                 select setval(pg_get_serial_sequence('seriatim.capture', 'id'), {id});\n",
+                table.oid,
+                super::super::names::literal(&known_json)
+            );
+            let sql = Journal { id, table: &table, key: &key, known: &known, ring: 0 };
+            script += &base.database.sql(&(insert + &sql.install()));
+        }
+    }
+    Ok(format!("begin;\n{script}commit;\n"))
+}
+
+async fn next_id(client: &impl GenericClient, base: &Base) -> Result<i64, Fault> {
+    if !registry::exists(client, &base.database).await? {
+        return Ok(1);
+    }
+    let sql = base.database.sql("select coalesce(max(id), 0) + 1 from seriatim.capture");
+    Ok(client.query_one(&*sql, &[]).await?.get(0))
+}
+
+/// A consumer that was here before: is everything still as it left it?
+async fn reopened(
+    base: &Base,
+    client: &mut crate::database::Client,
+    registration: &Registration,
+    wrong: Wrong,
+) -> Result<(), Fault> {
+    let names = &base.settings.names;
+    let entry = registry::entry_by_id(&*client, &base.database, registration.capture, names).await?;
+    let entry = entry.ok_or_else(|| names.registered_elsewhere())?;
+    if Table::read(&*client, entry.relation, names).await?.is_none() {
+        return made_anew(base, client, registration.capture, wrong).await;
+    }
+    let watched = Watched::by_id(&*client, base, registration.capture).await?;
+    let watched = watched.ok_or_else(|| names.registered_elsewhere())?;
+    refuse_another_table(base, &watched)?;
+    let same_key = watched.table.key(base.settings.key.as_deref(), names)? == watched.entry.key;
+    if base.settings.kind != Kind::Journal || !same_key {
+        return Err(if base.settings.key.is_none() {
+            names.key_gone()
+        } else {
+            names.registered_elsewhere()
+        }
+        .into());
+    }
+    match wrong {
+        _ if watched.triggers && !watched.is_outdated() => Ok(()),
+        Wrong::Refuse if !watched.triggers => Err(names.triggers_gone().into()),
+        _ => make_anew(base, client, registration.capture).await,
+    }
+}
+
+/// The table is gone. One of the same name that was made since is watched instead, if that is wanted.
+async fn made_anew(
+    base: &Base,
+    client: &mut crate::database::Client,
+    capture: i64,
+    wrong: Wrong,
+) -> Result<(), Fault> {
+    let names = &base.settings.names;
+    let Ok(table) = Table::inspect(&*client, names).await else { return Err(names.table_gone().into()) };
+    if wrong == Wrong::Refuse {
+        return Err(names.triggers_gone().into());
+    }
+    let key = table.key(base.settings.key.as_deref(), names)?;
+    client.execute(&*base.database.sql(REBIND), &[&capture, &table.oid, &key]).await?;
+    make_anew(base, client, capture).await
+}
+
+fn refuse_another_table(base: &Base, watched: &Watched) -> Result<(), Fault> {
+    let names = &base.settings.names;
+    let table = &watched.table;
+    let written = TableName::parse(&names.table);
+    let is_it = |name: &TableName| name.schema == table.schema && name.table == table.name;
+    let same = written.iter().any(|name| is_it(name) || name.folded().is_some_and(|folded| is_it(&folded)));
+    if same { Ok(()) } else { Err(names.renamed(&table.shown()).into()) }
+}
+
+async fn locked<'c>(
+    base: &Base,
+    client: &'c mut crate::database::Client,
+) -> Result<deadpool_postgres::Transaction<'c>, Fault> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(&format!("{PATIENCE};{}", base.database.sql(LOCK))).await?;
+    Ok(transaction)
+}
+
+/// The capture's id; installs what is missing of it.
+async fn install(base: &Base, client: &mut crate::database::Client) -> Result<i64, Fault> {
+    let names = &base.settings.names;
+    let transaction = locked(base, client).await?;
+    let id = match Watched::by_settings(&transaction, base).await? {
+        Some(watched) => {
+            let id = watched.entry.id;
+            transaction.commit().await?;
+            if !watched.triggers || watched.is_outdated() {
+                make_anew(base, client, id).await?;
+            }
+            return Ok(id);
+        }
+        None => {
+            let table = Table::inspect(&transaction, names).await?;
+            let key = table.key(base.settings.key.as_deref(), names)?;
+            let known = Known::of(&table, &key, None).ok_or_else(|| names.key_gone())?;
+            let id = registry::insert(&transaction, &base.database, Kind::Journal, table.oid, &key, &known)
+                .await?;
+            let sql = Journal { id, table: &table, key: &key, known: &known, ring: 0 }.install();
+            transaction.batch_execute(&base.database.sql(&sql)).await?;
+            id
+        }
+    };
+    transaction.commit().await?;
+    Ok(id)
+}
+
+/// Makes triggers for the table as it is now. Where some were gone, what was written meanwhile is not recorded: positions from
+/// before are refused from now on.
+pub(super) async fn make_anew(
+    base: &Base,
+    client: &mut crate::database::Client,
+    id: i64,
+) -> Result<(), Fault> {
+    let names = &base.settings.names;
+    let transaction = locked(base, client).await?;
+    // The ring must not turn meanwhile: that writes the same functions.
+    transaction.execute(&*base.database.sql(NO_PRUNING), &[&id]).await?;
+    let watched = Watched::by_id(&transaction, base, id).await?.ok_or_else(|| names.not_installed())?;
+    transaction.batch_execute(&base.database.sql(&watched.sql().make_anew())).await?;
+    registry::note_known(&transaction, &base.database, id, &watched.known).await?;
+    if !watched.triggers {
+        let tick: i64 = transaction.query_one(&*base.database.sql(TICK_NOW), &[&id]).await?.get(0);
+        transaction.execute(&*base.database.sql(FLOOR), &[&id, &tick]).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// Registers a consumer of the capture, anew if it was registered before, and returns where it begins.
+pub(super) async fn register(
+    base: &Base,
+    client: &mut crate::database::Client,
+    id: i64,
+    consumer: &Consumer,
+    start: &Start,
+) -> Result<Position, Fault> {
+    let names = &base.settings.names;
+    let watched = Watched::by_id(&*client, base, id).await?.ok_or_else(|| names.not_installed())?;
+    let database = &base.database;
+    if *start == Start::Beginning {
+        backfill::prepare(base, client, &watched).await?;
+    }
+    let transaction = client.transaction().await?;
+    // Before anything else: the tick's transaction must not have written yet.
+    let tick: i64 = transaction.query_one(&*database.sql(TICK_NOW), &[&id]).await?.get(0);
+    let (since, existing) = match start {
+        Start::Now => (tick, -1),
+        Start::Beginning => (tick, backfill::count(&transaction, &watched).await?),
+        Start::Position(position) => (retained(base, &transaction, id, position).await?, -1),
+        Start::Time(time) => {
+            let row =
+                transaction.query_one(&*database.sql(TICK_BEFORE), &[&id, &time.as_microsecond()]).await?;
+            let now = registry::time(row.get(1));
+            if *time > now {
+                return Err(names.in_the_future(*time, now).into());
+            }
+            let before: Option<i64> = row.get(0);
+            if before.is_none() {
+                tracing::warn!(feed = %names.feed, from = %time,
+                    "changes from that time are not retained, or were never noted: the feed begins with the oldest that is");
+            }
+            (before.or(row.get(2)).unwrap_or(tick), -1)
+        }
+    };
+    let registration = registry::register(&transaction, database, id, consumer, since, existing).await?;
+    let filling =
+        (*start == Start::Beginning).then_some(Filling { registration, done: 0, key: None, chunk: None });
+    let position = match start {
+        Start::Position(position) => position.clone(),
+        _ => Place { live: Live::at(since), filling }.position(),
+    };
+    registry::begins(&transaction, database, registration, &position).await?;
+    transaction.commit().await?;
+    Ok(position)
+}
+
+/// The tick of a live position, which must be retained.
+async fn retained(
+    base: &Base,
+    client: &impl GenericClient,
+    id: i64,
+    position: &Position,
+) -> Result<i64, Fault> {
+    let names = &base.settings.names;
+    let place = Place::parse(position).ok_or_else(|| names.not_a_position(position))?;
+    if place.filling.is_some() {
+        return Err(names.backfill_gone(position).into());
+    }
+    let exists = base.database.sql(include_str!("../../../queries/tick_exists.sql"));
+    match client.query_one(&*exists, &[&id, &place.live.from]).await?.get(0) {
+        true => Ok(place.live.from),
+        false => Err(names.unknown_place(position).into()),
+    }
+}
+
+/// Forgets the consumer, and takes the journal out when it was the last one.
+pub(super) async fn close(base: &Base, consumer: &Consumer) -> Result<(), Fault> {
+    let mut client = base.database.client().await?;
+    let transaction = locked(base, &mut client).await?;
+    if let Some(registration) = registry::registration(&transaction, &base.database, consumer).await? {
+        let id = registration.capture;
+        if registry::forget(&transaction, &base.database, id, consumer).await? == 0 {
+            transaction.batch_execute(&base.database.sql(&Journal::remove(id))).await?;
+            registry::delete(&transaction, &base.database, id).await?;
+        }
+    }
+    transaction.commit().await?;
+    Ok(())
+}

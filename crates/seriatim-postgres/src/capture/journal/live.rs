@@ -1,0 +1,289 @@
+//! Reads changes: what one tick saw and an earlier one did not, in the order of ids.
+//!
+//! A change that committed late has an id that the earlier tick had passed already: those come first, found by their
+//! transactions; the rest follows by its ids. Together that is the order of ids.
+
+use std::pin::pin;
+
+use futures_util::TryStreamExt as _;
+use postgres_types::ToSql;
+use seriatim::change::Position;
+use seriatim::source::Limit;
+
+use super::super::fault::Fault;
+use super::super::kind::Base;
+use super::backfill::{Fresh, id_of_existing};
+use super::emit::{Emit, Noted};
+use super::position::{Group, Inside, Live, Place};
+use super::raw::{Moment, Raw};
+use super::watched::Watched;
+use crate::database::Client;
+
+const BATCH: &str = include_str!("../../../queries/journal_batch.sql");
+const CHANGES: &str = include_str!("../../../queries/journal_changes.sql");
+const LATE: &str = include_str!("../../../queries/journal_late.sql");
+const RETAINED: &str = include_str!("../../../queries/tick_exists.sql");
+
+/// What lies between two ticks.
+#[derive(Debug)]
+pub(super) struct Batch {
+    from: i64,
+    /// No change that the first tick saw has a higher id.
+    from_id: i64,
+    /// The tick that ends it.
+    to: i64,
+    to_id: i64,
+    snapshot: String,
+    /// All older transactions had ended when the last tick was made.
+    xmin: String,
+    /// The transactions whose changes the first tick did not see though their ids are lower.
+    late: Vec<i64>,
+    /// The tick that ends it is the newest one.
+    newest: bool,
+}
+
+/// What there is after a place.
+pub(super) enum Next {
+    /// A batch.
+    Batch(Batch),
+    /// Nothing yet.
+    Nothing,
+}
+
+/// One pass over the changes.
+pub(super) struct Pass<'a> {
+    pub base: &'a Base,
+    pub client: &'a Client,
+    pub watched: &'a Watched,
+    pub group: &'a Group,
+    pub limit: Limit,
+    /// While existing rows are read: which changes need the row that they found before them.
+    pub fresh: Option<Fresh>,
+}
+
+/// How far a pass went.
+pub(super) struct Went {
+    pub live: Live,
+    /// It saw the end of all ticks.
+    pub to_the_end: bool,
+}
+
+impl Pass<'_> {
+    fn sql(&self, template: &str, fresh: &str) -> String {
+        let journal = template.replace("journal_N", &format!("journal_{}", self.watched.entry.id));
+        self.base.database.sql(&journal.replace("false as fresh", fresh)).into_owned()
+    }
+
+    /// What comes after the place where the group stands.
+    pub(super) async fn next(&self) -> Result<Next, Fault> {
+        let Live { from, inside } = self.group.at.live;
+        let (to, bound) = (inside.map(|inside| inside.to), self.group.furthest_tick());
+        let rows = i64::try_from(self.limit.rows).unwrap_or(i64::MAX / 2);
+        let statement = self.client.prepare_cached(&self.base.database.sql(BATCH)).await?;
+        let id = self.watched.entry.id;
+        let Some(row) = self.client.query_opt(&statement, &[&id, &from, &to, &bound, &rows]).await? else {
+            return Err(self.not_retained(from).await?);
+        };
+        let Some(to) = row.get::<_, Option<i64>>(1) else {
+            return match inside {
+                None => Ok(Next::Nothing),
+                Some(_) => Err(self.base.settings.names.unknown_place(&self.group.at.position()).into()),
+            };
+        };
+        let newest: i64 = row.get(6);
+        Ok(Next::Batch(Batch {
+            from,
+            from_id: row.get(0),
+            to,
+            to_id: row.get(4),
+            snapshot: row.get(2),
+            xmin: row.get(3),
+            late: row.get(5),
+            newest: newest == to,
+        }))
+    }
+
+    /// Why a tick is not there.
+    async fn not_retained(&self, tick: i64) -> Result<Fault, Fault> {
+        let position = self.group.at.position();
+        let names = &self.base.settings.names;
+        let entry = super::super::registry::entry_by_id(
+            self.client,
+            &self.base.database,
+            self.watched.entry.id,
+            names,
+        )
+        .await?;
+        let floor = entry.ok_or_else(|| names.not_installed())?.floor;
+        Ok(if tick < floor { names.fell_behind(&position, floor) } else { names.unknown_place(&position) }
+            .into())
+    }
+
+    /// Reads on in a batch until it ends, another cursor stands there, or there is enough.
+    pub(super) async fn read(&self, batch: &Batch, emit: &mut Emit<'_>) -> Result<Went, Fault> {
+        let inside = self.group.at.live.inside;
+        let end = self.group.furthest_id(batch.to).min(batch.to_id);
+        let mut progress = Progress {
+            batch,
+            suffix: self.group.at.suffix(),
+            after: inside.map_or(0, |inside| if inside.whole { inside.id } else { inside.id - 1 }),
+            // The row that this change found is behind us already.
+            half: inside.filter(|inside| !inside.whole).map(|inside| inside.id),
+            left: self.limit.rows.max(1),
+            text: String::new(),
+        };
+        if progress.after < batch.from_id && !batch.late.is_empty() {
+            let upto = batch.from_id.min(end);
+            if !self.stage(Stage::Late, upto, &mut progress, emit).await? {
+                return self.retained(progress.stopped()).await;
+            }
+        }
+        progress.after = progress.after.max(batch.from_id.min(end));
+        if progress.after < end && !self.stage(Stage::Rest, end, &mut progress, emit).await? {
+            return self.retained(progress.stopped()).await;
+        }
+        let whole = end >= batch.to_id;
+        let live = match whole {
+            true => Live::at(batch.to),
+            false => Live { from: batch.from, inside: Some(Inside { to: batch.to, id: end, whole: true }) },
+        };
+        self.retained(Went { live, to_the_end: whole && batch.newest }).await
+    }
+
+    /// Reads one stage. Says whether it came to its end.
+    async fn stage(
+        &self,
+        stage: Stage,
+        upto: i64,
+        progress: &mut Progress<'_>,
+        emit: &mut Emit<'_>,
+    ) -> Result<bool, Fault> {
+        let batch = progress.batch;
+        let settings = &self.base.settings;
+        let all = self.group.members.len() >= settings.partitions as usize;
+        let wanted: Option<Vec<i32>> =
+            (!all).then(|| self.group.members.iter().map(|partition| partition.0 as i32).collect());
+        let partitions = settings.partitions as i32;
+        let limit = progress.left as i64;
+        let (fresh, more) = match &self.fresh {
+            Some(fresh) => (fresh.sql.as_str(), fresh.parameters()),
+            None => ("false as fresh", Vec::new()),
+        };
+        let after = progress.after;
+        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&after, &upto, &partitions, &wanted, &limit];
+        let template = match stage {
+            Stage::Late => {
+                parameters.push(&batch.late);
+                parameters.push(&batch.late);
+                LATE
+            }
+            Stage::Rest => {
+                parameters.extend([&batch.snapshot as &(dyn ToSql + Sync), &batch.xmin]);
+                CHANGES
+            }
+        };
+        parameters.extend(more.iter().map(|parameter| &**parameter as &(dyn ToSql + Sync)));
+        let statement = self.client.prepare_cached(&self.sql(template, fresh)).await?;
+        let rows = self.client.query_raw(&statement, parameters).await?;
+        let mut rows = pin!(rows);
+        let mut count = 0;
+        while let Some(row) = rows.try_next().await? {
+            count += 1;
+            let noted = Noted {
+                id: row.get(0),
+                op: char::from(row.get::<_, i8>(1) as u8),
+                at: row.get::<_, Moment>(2).0,
+                hash: row.get(3),
+                before: row.get::<_, Option<Raw<'_>>>(4).map(|raw| raw.0),
+                after: row.get::<_, Option<Raw<'_>>>(5).map(|raw| raw.0),
+            };
+            let existed = self.fresh.is_some() && row.get::<_, Option<bool>>(6) == Some(true);
+            self.emit(&noted, existed, progress, emit)?;
+            if emit.slices.full() {
+                return Ok(false);
+            }
+        }
+        progress.left = progress.left.saturating_sub(count);
+        match (count as i64) < limit {
+            true => {
+                progress.after = progress.after.max(upto);
+                Ok(true)
+            }
+            false => Ok(false),
+        }
+    }
+
+    fn emit(
+        &self,
+        noted: &Noted<'_>,
+        existed: bool,
+        progress: &mut Progress<'_>,
+        emit: &mut Emit<'_>,
+    ) -> Result<(), Fault> {
+        let unreadable = |_| self.base.settings.names.unreadable(&format!("the change with id {}", noted.id));
+        if let (true, Some(hash), Some(before), Some(fresh)) =
+            (existed, noted.hash, noted.before, &self.fresh)
+            && progress.half != Some(noted.id)
+        {
+            let position = progress.position(noted.id, "~");
+            let id = |row: &[u8]| id_of_existing(fresh.registration, row);
+            emit.existing(hash, before, noted.at, position, id).map_err(unreadable)?;
+        }
+        let position = progress.position(noted.id, "");
+        emit.noted(noted, position).map_err(unreadable)?;
+        progress.after = noted.id;
+        Ok(())
+    }
+
+    /// Somebody who is not registered reads at his own risk: what he read may have been forgotten meanwhile.
+    async fn retained(&self, went: Went) -> Result<Went, Fault> {
+        let (id, from) = (self.watched.entry.id, self.group.at.live.from);
+        let statement = self.client.prepare_cached(&self.base.database.sql(RETAINED)).await?;
+        match self.client.query_one(&statement, &[&id, &from]).await?.get(0) {
+            true => Ok(went),
+            false => Err(self.not_retained(from).await?),
+        }
+    }
+}
+
+/// The two parts of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Changes that committed late.
+    Late,
+    /// All others.
+    Rest,
+}
+
+/// How far a pass is.
+struct Progress<'a> {
+    batch: &'a Batch,
+    /// What follows the live part of each position.
+    suffix: String,
+    after: i64,
+    half: Option<i64>,
+    left: usize,
+    text: String,
+}
+
+impl Progress<'_> {
+    /// The position of a change.
+    fn position(&mut self, id: i64, half: &str) -> Position {
+        use std::fmt::Write as _;
+        self.text.clear();
+        let (from, to) = (self.batch.from, self.batch.to);
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "{from}-{to}:{id}{half}{}", self.suffix);
+        Position::text(&self.text)
+    }
+
+    fn stopped(&self) -> Went {
+        let inside = Inside { to: self.batch.to, id: self.after, whole: true };
+        Went { live: Live { from: self.batch.from, inside: Some(inside) }, to_the_end: false }
+    }
+}
+
+/// The place where a pass that went so far leaves the group.
+pub(super) fn place(group: &Group, went: &Went) -> Place {
+    Place { live: went.live, filling: group.at.filling.clone() }
+}

@@ -1,0 +1,338 @@
+//! The capture `journal`: every change, with the row before and after.
+//!
+//! Triggers append to a ring of tables and nothing is ever updated. What is read between two ticks is what the second one saw
+//! and the first did not, in the order of ids: an id is drawn while the row is locked, so one row's are in the order of its changes.
+
+mod raw;
+mod position;
+mod triggers;
+mod nested;
+mod watched;
+mod emit;
+mod live;
+mod backfill;
+mod install;
+mod prune;
+mod lag;
+mod ahead;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use seriatim::change::Position;
+use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Start};
+
+use super::fault::Fault;
+use super::image::Images;
+use super::kind::{Base, Capturing, Wrong};
+use super::registry;
+use super::slices::Slices;
+use crate::database::Client;
+use crate::sequencer::BUSY;
+use ahead::{Ahead, Wanted};
+use backfill::Fresh;
+use emit::Emit;
+use live::{Next, Pass};
+use position::{Group, Place};
+use watched::{Shared, Watched};
+
+/// How often a reader asks for a tick before it believes that another sequencer stands still.
+const TICKS: usize = 400;
+
+/// A journal, and the read that is ahead of its caller.
+#[derive(Default)]
+pub(super) struct Journal {
+    state: Arc<State>,
+    ahead: Ahead,
+}
+
+/// What a journal knows from one call to the next.
+#[derive(Default)]
+struct State {
+    watched: Mutex<Option<Shared>>,
+    /// It is the turn of existing rows.
+    rows_next: AtomicBool,
+}
+
+impl State {
+    fn known(&self) -> Option<Shared> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn know(&self, watched: Option<Shared>) {
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = watched;
+    }
+
+    /// The watched table, as it was when it was last looked at.
+    async fn watched(&self, base: &Base, client: &Client) -> Result<Shared, Fault> {
+        if let Some(known) = self.known() {
+            return Ok(known);
+        }
+        let found = Watched::by_settings(client, base).await?;
+        let found = Arc::new(found.ok_or_else(|| base.settings.names.not_installed())?);
+        self.know(Some(found.clone()));
+        Ok(found)
+    }
+
+    /// Looks at the table again if it changed. Triggers that were made for another one are made anew; none may be gone.
+    async fn looked_after(&self, base: &Base, client: &mut Client, known: &Shared) -> Result<Shared, Fault> {
+        if watched::fingerprint(client, known.table.oid).await? == known.fingerprint {
+            return Ok(known.clone());
+        }
+        let id = known.entry.id;
+        let names = &base.settings.names;
+        let found = Watched::by_id(client, base, id).await?.ok_or_else(|| names.not_installed())?;
+        if !found.triggers {
+            return Err(names.triggers_gone().into());
+        }
+        if found.is_outdated() {
+            install::make_anew(base, client, id).await?;
+        }
+        let found = Watched::by_id(client, base, id).await?.ok_or_else(|| names.not_installed())?;
+        let found = Arc::new(found);
+        self.know(Some(found.clone()));
+        Ok(found)
+    }
+
+    async fn read_group(
+        &self,
+        base: &Base,
+        client: &mut Client,
+        group: &Group,
+        limit: Limit,
+    ) -> Result<Vec<Slice>, Fault> {
+        let mut watched = self.watched(base, client).await?;
+        let mut sought = false;
+        loop {
+            let registration = match &group.at.filling {
+                Some(filling) => {
+                    Some(self.registration(base, client, &watched, filling.registration, &group.at).await?)
+                }
+                None => None,
+            };
+            let fresh = match (&registration, &group.at.filling) {
+                (Some(registration), Some(filling)) => {
+                    Some(Fresh::new(base, client, &watched, registration, &group.at, filling).await?)
+                }
+                _ => None,
+            };
+            let row_names = watched.row_names().into_iter().map(|(_, names)| names).collect();
+            let mut images = Images::new(&watched.table, &watched.known.key_names).naming_rows(row_names);
+            let settings = &base.settings;
+            let slices = Slices::new(
+                &settings.names.feed,
+                settings.partitions,
+                &images.key_columns,
+                &group.members,
+                limit,
+            );
+            let mut emit = Emit::new(&mut images, slices);
+            let known = watched.clone();
+            let pass = Pass { base, client, watched: &known, group, limit, fresh };
+            let next = pass.next().await?;
+            let filling = group.at.filling.as_ref();
+            let rows_may_come =
+                filling.is_some_and(|filling| filling.chunk.is_none()) && group.at.live.inside.is_none();
+            if let Some(registration) = registration.filter(|_| rows_may_come)
+                && (matches!(next, Next::Nothing) || self.rows_next.swap(false, Ordering::Relaxed))
+            {
+                drop(pass);
+                let place =
+                    backfill::read(base, client, &watched, &registration, group, limit, &mut emit).await?;
+                return Ok(emit.slices.upto(&place.position(), false));
+            }
+            self.rows_next.store(true, Ordering::Relaxed);
+            if let Next::Batch(batch) = next {
+                let went = pass.read(&batch, &mut emit).await;
+                drop(pass);
+                if emit.images.is_puzzled() {
+                    let again = self.looked_after(base, client, &watched).await?;
+                    if again.fingerprint != watched.fingerprint {
+                        watched = again;
+                        continue;
+                    }
+                }
+                let went = went?;
+                let place = live::place(group, &went).settled();
+                let caught_up = sought && went.to_the_end && place.filling.is_none();
+                return Ok(emit.slices.upto(&place.position(), caught_up));
+            }
+            drop(pass);
+            if sought {
+                return Ok(emit.slices.upto(&group.at.position(), group.at.filling.is_none()));
+            }
+            watched = self.looked_after(base, client, &watched).await?;
+            tick(base, client).await?;
+            sought = true;
+        }
+    }
+
+    async fn registration(
+        &self,
+        base: &Base,
+        client: &Client,
+        watched: &Watched,
+        id: i64,
+        at: &Place,
+    ) -> Result<registry::Registration, Fault> {
+        let found = registry::registration_by_id(client, &base.database, id).await?;
+        let ours = found.filter(|registration| registration.capture == watched.entry.id);
+        Ok(ours.ok_or_else(|| base.settings.names.backfill_gone(&at.position()))?)
+    }
+
+    async fn read(&self, base: &Base, wanted: &Wanted) -> Result<Vec<Slice>, Fault> {
+        let foreign = |position| base.settings.names.not_a_position(&position);
+        let group = Group::furthest_behind(&wanted.cursors).map_err(foreign)?;
+        let Some(group) = group else { return Ok(Vec::new()) };
+        let mut client = base.database.client().await?;
+        self.read_group(base, &mut client, &group, wanted.limit).await
+    }
+
+    fn place(base: &Base, position: &Position) -> Result<Place, Fault> {
+        Place::parse(position).ok_or_else(|| base.settings.names.not_a_position(position).into())
+    }
+}
+
+/// Ticks, so that everything that is committed by now can be read.
+async fn tick(base: &Base, client: &Client) -> Result<(), Fault> {
+    let statement = client.prepare_cached(&base.database.sql("select seriatim.journal_tick()")).await?;
+    for _ in 0..TICKS {
+        let moved: Option<i64> = client.query_one(&statement, &[]).await?.get(0);
+        match moved {
+            Some(0) => return Ok(()),
+            Some(_) => {
+                base.sequencer.tell();
+                return Ok(());
+            }
+            // Another one is at it: its tick may have begun before this read did.
+            None => tokio::time::sleep(BUSY).await,
+        }
+    }
+    let names = &base.settings.names;
+    let doing = format!("feed {}: waiting for the sequencer of {}", names.feed, names.database);
+    Err(seriatim::source::SourceError::unavailable(
+        doing,
+        "another session holds its lock and does not go on",
+    )
+    .into())
+}
+
+#[async_trait]
+impl Capturing for Journal {
+    async fn check(&self, base: &Base) -> Result<Installed, Fault> {
+        let client = base.database.client().await?;
+        let found = Watched::by_settings(&client, base).await?;
+        Ok(if found.is_some_and(|watched| watched.triggers) {
+            Installed::Installed
+        } else {
+            Installed::NotYet
+        })
+    }
+
+    async fn install_sql(&self, base: &Base) -> Result<String, Fault> {
+        install::script(base).await
+    }
+
+    async fn tail_start(&self, base: &Base) -> Result<Position, Fault> {
+        let client = base.database.client().await?;
+        let watched = self.state.watched(base, &client).await?;
+        let sql = base.database.sql("select seriatim.journal_tick_now($1)");
+        let tick: i64 = client.query_one(&*sql, &[&watched.entry.id]).await?.get(0);
+        Ok(Position::number(tick as u64))
+    }
+
+    async fn oldest(&self, base: &Base) -> Result<Option<Position>, Fault> {
+        let client = base.database.client().await?;
+        let watched = self.state.watched(base, &client).await?;
+        let sql = base.database.sql("select min(n) from seriatim.tick where capture = $1");
+        let oldest: Option<i64> = client.query_one(&*sql, &[&watched.entry.id]).await?.get(0);
+        Ok(oldest.map(|tick| Position::number(tick as u64)))
+    }
+
+    async fn open(
+        &self,
+        base: &Base,
+        consumer: &Consumer,
+        start: &Start,
+        wrong: Wrong,
+    ) -> Result<Position, Fault> {
+        let (id, position) = install::open(base, consumer, start, wrong).await?;
+        let client = base.database.client().await?;
+        self.state.know(Watched::by_id(&client, base, id).await?.map(Arc::new));
+        Ok(position)
+    }
+
+    async fn read(&self, base: &Base, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, Fault> {
+        let wanted = Wanted::new(cursors, limit);
+        let slices = match self.ahead.finish(&wanted).await {
+            Some(slices) => slices,
+            None => self.state.read(base, &wanted).await?,
+        };
+        if let Some(next) = wanted.after(&slices) {
+            let (state, base, ahead) = (self.state.clone(), base.clone(), next.clone());
+            self.ahead.begin(next, tokio::spawn(async move { state.read(&base, &ahead).await }));
+        }
+        Ok(slices)
+    }
+
+    async fn consumed(&self, base: &Base, consumer: &Consumer, positions: &[Position]) -> Result<u64, Fault> {
+        prune::consumed(base, consumer, positions).await
+    }
+
+    async fn close(&self, base: &Base, consumer: &Consumer) -> Result<(), Fault> {
+        self.state.know(None);
+        install::close(base, consumer).await
+    }
+
+    async fn rewind(&self, base: &Base, consumer: &Consumer, start: &Start) -> Result<Position, Fault> {
+        let mut client = base.database.client().await?;
+        let registration = registry::registration(&client, &base.database, consumer).await?;
+        let unknown = || base.settings.names.not_registered(consumer.store.as_str());
+        let registration = registration.ok_or_else(unknown)?;
+        if let Start::Position(position) = start {
+            self.validate(base, position).await?;
+            prune::moved_to(base, &client, &registration, position).await?;
+            return Ok(position.clone());
+        }
+        let capture = registration.capture;
+        install::register(base, &mut client, capture, consumer, start).await
+    }
+
+    async fn validate(&self, base: &Base, position: &Position) -> Result<(), Fault> {
+        let at = State::place(base, position)?;
+        let client = base.database.client().await?;
+        let watched = self.state.watched(base, &client).await?;
+        if let Some(filling) = &at.filling {
+            self.state.registration(base, &client, &watched, filling.registration, &at).await?;
+        }
+        let group = Group { at, ahead: None, others: Vec::new(), members: Vec::new() };
+        let limit = Limit { rows: 1, bytes: 1 };
+        let pass = Pass { base, client: &client, watched: &watched, group: &group, limit, fresh: None };
+        pass.next().await.map(drop)
+    }
+
+    async fn lag(&self, base: &Base, cursors: &[Cursor]) -> Result<Vec<Lag>, Fault> {
+        let client = base.database.client().await?;
+        let watched = self.state.watched(base, &client).await?;
+        lag::lag(base, &client, &watched, cursors).await
+    }
+
+    async fn backfill(&self, base: &Base, at: &Position) -> Result<Option<Backfill>, Fault> {
+        let place = State::place(base, at)?;
+        let Some(filling) = &place.filling else { return Ok(None) };
+        let client = base.database.client().await?;
+        let watched = self.state.watched(base, &client).await?;
+        let registration =
+            self.state.registration(base, &client, &watched, filling.registration, &place).await?;
+        // Rows come and go while they are read, and the total may be an estimate.
+        let total = (registration.existing.max(0) as u64).max(filling.done);
+        Ok(Some(Backfill { done: filling.done, total }))
+    }
+
+    async fn blockers(&self, base: &Base) -> Result<Vec<Blocker>, Fault> {
+        let client = base.database.client().await?;
+        let watched = self.state.watched(base, &client).await?;
+        lag::blockers(base, &client, &watched).await
+    }
+}

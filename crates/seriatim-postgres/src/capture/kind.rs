@@ -1,0 +1,56 @@
+//! What each kind of capture does in its own way.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use seriatim::change::Position;
+use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Start};
+
+use super::fault::Fault;
+use super::settings::Settings;
+use crate::database::Database;
+use crate::sequencer::Sequencer;
+
+/// What all kinds of captures have.
+#[derive(Clone)]
+pub(crate) struct Base {
+    pub database: Database,
+    pub sequencer: Arc<Sequencer>,
+    pub settings: Settings,
+}
+
+/// What to do when the triggers of a registered consumer are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// Say so.
+    Refuse,
+    /// Put them back.
+    Repair,
+}
+
+/// One kind of capture. The methods are those of [`Feed`](seriatim::source::Feed) and [`Capture`](super::Capture).
+#[async_trait]
+pub(crate) trait Capturing: Send + Sync {
+    async fn check(&self, base: &Base) -> Result<Installed, Fault>;
+    async fn install_sql(&self, base: &Base) -> Result<String, Fault>;
+    async fn tail_start(&self, base: &Base) -> Result<Position, Fault>;
+    /// The oldest position that is retained, where the kind knows it at once.
+    async fn oldest(&self, _base: &Base) -> Result<Option<Position>, Fault> {
+        Ok(None)
+    }
+    async fn open(
+        &self,
+        base: &Base,
+        consumer: &Consumer,
+        start: &Start,
+        wrong: Wrong,
+    ) -> Result<Position, Fault>;
+    async fn read(&self, base: &Base, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, Fault>;
+    async fn consumed(&self, base: &Base, consumer: &Consumer, positions: &[Position]) -> Result<u64, Fault>;
+    async fn close(&self, base: &Base, consumer: &Consumer) -> Result<(), Fault>;
+    async fn rewind(&self, base: &Base, consumer: &Consumer, start: &Start) -> Result<Position, Fault>;
+    async fn validate(&self, base: &Base, position: &Position) -> Result<(), Fault>;
+    async fn lag(&self, base: &Base, cursors: &[Cursor]) -> Result<Vec<Lag>, Fault>;
+    async fn backfill(&self, base: &Base, at: &Position) -> Result<Option<Backfill>, Fault>;
+    async fn blockers(&self, base: &Base) -> Result<Vec<Blocker>, Fault>;
+}

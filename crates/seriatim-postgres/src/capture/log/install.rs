@@ -1,0 +1,351 @@
+//! Puts a log into the database, registers consumers, and takes it out again.
+
+use deadpool_postgres::{GenericClient, Transaction};
+use jiff::Timestamp;
+use seriatim::change::Position;
+use seriatim::source::{Consumer, Installed, SourceError, Start};
+use tokio_postgres::error::SqlState;
+
+use super::books::{COMPONENT, State, consumer_name, fill, head, place};
+use super::place::{Place, Rows};
+use crate::capture::fault::Fault;
+use crate::capture::kind::{Base, Wrong};
+use crate::capture::names::{Kind, literal, quoted};
+use crate::capture::registry::{self, Known, Registration};
+use crate::capture::table::Table;
+use crate::migrate;
+
+const SUCCEED: &str = include_str!("../../../queries/log_succeed.sql");
+const SINCE: &str = include_str!("../../../queries/log_since.sql");
+
+/// Making triggers waits for writers, and writers wait behind it: no longer than this, then it is tried again.
+const PATIENCE: &str = "set local lock_timeout = '3s'";
+
+/// The table that was asked for, and the numbers of its key's columns.
+pub(super) async fn asked_for(client: &impl GenericClient, base: &Base) -> Result<(Table, Vec<i16>), Fault> {
+    let names = &base.settings.names;
+    let table = Table::inspect(client, names).await?;
+    let key = table.key(base.settings.key.as_deref(), names)?;
+    // Columns that contain a unique key name one row too, but the log needs a constraint over just these.
+    let exactly =
+        |unique: &Vec<i16>| unique.len() == key.len() && unique.iter().all(|column| key.contains(column));
+    if table.primary != key && !table.uniques.iter().any(exactly) {
+        return Err(names.key_not_unique(&key_names(&table, &key).join(", ")).into());
+    }
+    Ok((table, key))
+}
+
+fn key_names(table: &Table, key: &[i16]) -> Vec<String> {
+    key.iter().filter_map(|number| table.column(*number)).map(|column| column.name.clone()).collect()
+}
+
+/// Whether the table can be watched and is.
+pub(super) async fn check(base: &Base) -> Result<Installed, Fault> {
+    let client = base.database.client().await?;
+    let (table, _) = asked_for(&client, base).await?;
+    let Some(state) = State::of(&client, base, table.oid).await? else { return Ok(Installed::NotYet) };
+    refuse_unfit(base, &state)?;
+    refuse_problems(&client, base, table.oid).await?;
+    Ok(Installed::Installed)
+}
+
+/// The SQL that opening the feed would execute.
+pub(super) async fn script(base: &Base) -> Result<String, Fault> {
+    let client = base.database.client().await?;
+    let (table, key) = asked_for(&client, base).await?;
+    let mut script = migrate::script(&base.database, &registry::COMPONENT).await?;
+    script += &migrate::script(&base.database, &COMPONENT).await?.replace(&created(base), "");
+    if State::of(&client, base, table.oid).await?.is_none() {
+        script += &base.database.sql(&init(&table, &key));
+        script += ";\n";
+    }
+    Ok(script)
+}
+
+/// Two components, one schema: it is made once.
+fn created(base: &Base) -> String {
+    format!("create schema {};\n", base.database.schema())
+}
+
+fn init(table: &Table, key: &[i16]) -> String {
+    let names: Vec<String> = key_names(table, key).iter().map(|name| literal(name)).collect();
+    let name = literal(&table.quoted());
+    format!("select seriatim.log_init({name}::regclass, false, true, array[{}]::text[])", names.join(", "))
+}
+
+/// Opens the feed: installs what is missing and registers the consumer.
+pub(super) async fn open(
+    base: &Base,
+    consumer: &Consumer,
+    start: &Start,
+    wrong: Wrong,
+) -> Result<Position, Fault> {
+    migrate::migrate(&base.database, &registry::COMPONENT).await?;
+    migrate::migrate(&base.database, &COMPONENT).await?;
+    let mut client = base.database.client().await?;
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(PATIENCE).await?;
+    let (table, key) = asked_for(&transaction, base).await?;
+    alone(&transaction, table.oid).await?;
+    let found = State::of(&transaction, base, table.oid).await?;
+    let mut registration = registry::registration(&transaction, &base.database, consumer).await?;
+    let before = match &registration {
+        Some(known) if wrong == Wrong::Repair => {
+            Before::of(&transaction, base, known, table.oid, found.is_some()).await?
+        }
+        _ => None,
+    };
+    if before.is_some() {
+        registration = None;
+    }
+    if found.is_none() && registration.is_none() {
+        let made = transaction.query(&*base.database.sql(&init(&table, &key)), &[]).await;
+        made.map_err(|cause| refused(base, cause))?;
+        let by_program =
+            base.database.sql("update seriatim.log set by_program = true where watched::oid = $1");
+        transaction.execute(&*by_program, &[&table.oid]).await?;
+        if let Some(before) = before {
+            let succeed = base.database.sql(SUCCEED);
+            transaction.execute(&*succeed, &[&table.oid, &before.head]).await?;
+        }
+    }
+    let state = State::of(&transaction, base, table.oid).await?;
+    let state = state.ok_or_else(|| base.settings.names.triggers_gone())?;
+    refuse_unfit(base, &state)?;
+    if state.key.iter().any(|column| !key.contains(column)) || state.key.len() != key.len() {
+        return Err(base.settings.names.registered_elsewhere().into());
+    }
+    match wrong {
+        Wrong::Refuse => refuse_problems(&transaction, base, table.oid).await?,
+        Wrong::Repair => repair(&transaction, base, table.oid).await?,
+    }
+    let position = match registration {
+        Some(registration) => {
+            let entry = registry::entry_by_id(
+                &transaction,
+                &base.database,
+                registration.capture,
+                &base.settings.names,
+            )
+            .await?;
+            if entry.is_none_or(|entry| entry.relation != table.oid || entry.key != key) {
+                return Err(base.settings.names.registered_elsewhere().into());
+            }
+            registration.start
+        }
+        None => register(&transaction, base, consumer, start, &table, &key).await?,
+    };
+    transaction.commit().await?;
+    Ok(position)
+}
+
+/// The log that a consumer was registered with and that is not there any more, or whose table is not.
+struct Before {
+    /// The last number that it gave, if that is still known.
+    head: Option<i64>,
+}
+
+impl Before {
+    /// Strikes out what is left of the former log, when its table was dropped and made anew. `None` when it is there.
+    async fn of(
+        transaction: &Transaction<'_>,
+        base: &Base,
+        known: &Registration,
+        table: u32,
+        has_log: bool,
+    ) -> Result<Option<Self>, Fault> {
+        let database = &base.database;
+        let entry = registry::entry_by_id(transaction, database, known.capture, &base.settings.names).await?;
+        let Some(former) = entry.map(|entry| entry.relation) else { return Ok(None) };
+        let exists = "select exists (select 1 from pg_catalog.pg_class where oid = $1)";
+        if former == table {
+            return Ok((!has_log).then_some(Before { head: None }));
+        }
+        if transaction.query_one(exists, &[&former]).await?.get(0) {
+            return Ok(None);
+        }
+        let mut head = None;
+        if State::of(transaction, base, former).await?.is_some() {
+            head = Some(self::head(transaction, base, former).await?);
+            transaction.execute(&*database.sql("select seriatim.log_drop($1)"), &[&former]).await?;
+        }
+        Ok(Some(Before { head }))
+    }
+}
+
+/// Two processes that open or close feeds of one table take turns.
+async fn alone(client: &impl GenericClient, table: u32) -> Result<(), Fault> {
+    let lock = "select pg_advisory_xact_lock(hashtextextended('seriatim log', $1::oid::bigint))";
+    client.query(lock, &[&table]).await?;
+    Ok(())
+}
+
+/// What the functions of a log refuse, they refuse with a sentence and a hint.
+fn refused(base: &Base, cause: tokio_postgres::Error) -> Fault {
+    match cause.as_db_error().filter(|error| *error.code() == SqlState::RAISE_EXCEPTION) {
+        None => cause.into(),
+        Some(error) => {
+            let what = format!("feed {}: {}", base.settings.names.feed, error.message());
+            SourceError::needs_attention(what, error.hint().unwrap_or("see docs/postgres-log.md")).into()
+        }
+    }
+}
+
+/// Registers the consumer, anew if it was registered before, and returns where it begins.
+pub(super) async fn register(
+    transaction: &Transaction<'_>,
+    base: &Base,
+    consumer: &Consumer,
+    start: &Start,
+    table: &Table,
+    key: &[i16],
+) -> Result<Position, Fault> {
+    let (database, names) = (&base.database, &base.settings.names);
+    let name = consumer_name(consumer);
+    transaction
+        .execute(&*database.sql("select seriatim.log_forget($1::oid::regclass, $2)"), &[&table.oid, &name])
+        .await?;
+    let rows = *start == Start::Beginning;
+    let sql = database.sql("select seriatim.log_register($1::oid::regclass, $2, $3)");
+    let mut number: i64 = transaction.query_one(&*sql, &[&table.oid, &name, &rows]).await?.get(0);
+    let elsewhere = match start {
+        Start::Time(time) => {
+            since(transaction, base, table.oid, *time).await?.map(|first| (first - 1).min(number))
+        }
+        Start::Position(position) => Some(place(base, position)?.number),
+        Start::Beginning | Start::Now => None,
+    };
+    if let Some(elsewhere) = elsewhere {
+        number = elsewhere;
+        let sql = database.sql(
+            "update seriatim.log_consumer set begins = $3, positions = array[$3] \
+             where log = (select id from seriatim.log where watched::oid = $1) and name = $2",
+        );
+        transaction.execute(&*sql, &[&table.oid, &name, &number]).await?;
+    }
+    let capture = match registry::entry(transaction, database, Kind::Log, table.oid, key, names).await? {
+        Some(entry) => entry.id,
+        None => {
+            let known = Known::of(table, key, None).unwrap_or_default();
+            registry::insert(transaction, database, Kind::Log, table.oid, key, &known).await?
+        }
+    };
+    let state = State::of(transaction, base, table.oid).await?.ok_or_else(|| names.not_installed())?;
+    let wanted = if let Start::Position(position) = start {
+        let asked = place(base, position)?;
+        state.refuse_place(base, asked, head(transaction, base, table.oid).await?)?;
+        asked.rows
+    } else if rows {
+        Rows::Wanted { repairs: state.repairs }
+    } else {
+        Rows::PassedOver
+    };
+    let position = Place { number, rows: wanted }.position();
+    let id = registry::register(transaction, database, capture, consumer, number, state.to_list).await?;
+    registry::begins(transaction, database, id, &position).await?;
+    Ok(position)
+}
+
+/// The first number of what changed at that moment or later.
+async fn since(
+    client: &impl GenericClient,
+    base: &Base,
+    table: u32,
+    time: Timestamp,
+) -> Result<Option<i64>, Fault> {
+    let row =
+        client.query_one("select (extract(epoch from clock_timestamp()) * 1000000)::bigint", &[]).await?;
+    let now = registry::time(row.get(0));
+    if time > now {
+        return Err(base.settings.names.in_the_future(time, now).into());
+    }
+    let sql = fill(client, base, table, SINCE).await?;
+    Ok(client.query_one(&sql, &[&time.as_microsecond()]).await?.get(0))
+}
+
+/// Forgets the consumer, and takes the log out after its last one, if this program made it.
+pub(super) async fn close(base: &Base, consumer: &Consumer) -> Result<(), Fault> {
+    let database = &base.database;
+    let mut client = database.client().await?;
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(PATIENCE).await?;
+    let Some(registration) = registry::registration(&transaction, database, consumer).await? else {
+        return Ok(());
+    };
+    let entry =
+        registry::entry_by_id(&transaction, database, registration.capture, &base.settings.names).await?;
+    let left = registry::forget(&transaction, database, registration.capture, consumer).await?;
+    if let Some(entry) = entry {
+        alone(&transaction, entry.relation).await?;
+        let forget = database.sql(
+            "delete from seriatim.log_consumer c using seriatim.log l \
+             where c.log = l.id and l.watched::oid = $1 and c.name = $2",
+        );
+        transaction.execute(&*forget, &[&entry.relation, &consumer_name(consumer)]).await?;
+        if left == 0 {
+            let drop = database.sql(
+                "select seriatim.log_drop(l.watched::oid) from seriatim.log l \
+                 where l.watched::oid = $1 and l.by_program \
+                   and not exists (select 1 from seriatim.log_consumer c where c.log = l.id)",
+            );
+            transaction.execute(&*drop, &[&entry.relation]).await?;
+            registry::delete(&transaction, database, entry.id).await?;
+        }
+    }
+    Ok(transaction.commit().await?)
+}
+
+/// The position after the last change, for whoever only wants to look on.
+pub(super) async fn tail_start(base: &Base) -> Result<Position, Fault> {
+    let client = base.database.client().await?;
+    let (table, _) = asked_for(&client, base).await?;
+    if State::of(&client, base, table.oid).await?.is_none() {
+        return Err(base.settings.names.not_installed().into());
+    }
+    let number = head(&client, base, table.oid).await?;
+    Ok(Place { number, rows: Rows::PassedOver }.position())
+}
+
+/// Refuses a log that cannot give what was asked for.
+fn refuse_unfit(base: &Base, state: &State) -> Result<(), SourceError> {
+    if base.settings.deletes && !state.deletes {
+        let feed = &base.settings.names.feed;
+        let schema = base.database.schema();
+        let what = format!("feed {feed}: the log {schema}.{} does not note deletes", quoted(&state.name));
+        let remedy = match state.foreign_key {
+            true => "drop it and make it without a foreign key, or set deletes = false".to_owned(),
+            false => format!(
+                "run: select {schema}.log_init_delete_trigger({})",
+                literal(&base.settings.names.table)
+            ),
+        };
+        return Err(SourceError::needs_attention(what, remedy));
+    }
+    Ok(())
+}
+
+async fn problems(client: &impl GenericClient, base: &Base, table: u32) -> Result<Vec<String>, Fault> {
+    let sql = base.database.sql("select * from seriatim.log_problems($1::oid::regclass)");
+    Ok(client.query(&*sql, &[&table]).await?.iter().map(|row| row.get(0)).collect())
+}
+
+pub(super) async fn refuse_problems(
+    client: &impl GenericClient,
+    base: &Base,
+    table: u32,
+) -> Result<(), Fault> {
+    match problems(client, base, table).await?.is_empty() {
+        true => Ok(()),
+        false => Err(base.settings.names.triggers_gone().into()),
+    }
+}
+
+async fn repair(client: &impl GenericClient, base: &Base, table: u32) -> Result<(), Fault> {
+    if !problems(client, base, table).await?.is_empty() {
+        let mended = client
+            .execute(&*base.database.sql("select seriatim.log_repair($1::oid::regclass)"), &[&table])
+            .await;
+        mended.map_err(|cause| refused(base, cause))?;
+    }
+    Ok(())
+}

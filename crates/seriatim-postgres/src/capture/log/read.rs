@@ -1,0 +1,186 @@
+//! Reads places with the rows as they are now.
+
+use std::time::Duration;
+
+use seriatim::change::Op;
+use seriatim::source::{Cursor, Happened, Limit, Slice};
+use seriatim::value::{Key, Packer};
+use tokio_postgres::Row;
+
+use super::Log;
+use super::books::{State, Watched, head};
+use super::place::{Group, Rows};
+use crate::capture::fault::Fault;
+use crate::capture::image::Images;
+use crate::capture::kind::Base;
+use crate::capture::registry::time;
+use crate::capture::slices::Slices;
+use crate::database::Client;
+
+/// How many existing rows are listed at once, when a consumer that wants them has nothing else to do. Changes wait no longer
+/// than it takes to handle so many.
+const LISTED_AT_ONCE: i32 = 1000;
+
+/// How long a read that cannot see the end yet pauses before it says so.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// How much is sequenced at once.
+const BATCH: i32 = 10_000;
+
+/// Reads on for the cursors that stand furthest behind.
+pub(super) async fn read(
+    log: &Log,
+    base: &Base,
+    cursors: &[Cursor],
+    limit: Limit,
+) -> Result<Vec<Slice>, Fault> {
+    let names = &base.settings.names;
+    let group = Group::furthest_behind(cursors).map_err(|foreign| names.not_a_position(&foreign))?;
+    let Some(group) = group else { return Ok(Vec::new()) };
+    let client = base.database.client().await?;
+    let (oid, state, watched) = log.watched(&client, base).await?;
+    state.refuse_broken(base)?;
+    let pass = Pass { base, client: &client, state: &state, watched: &watched, group: &group, limit };
+    let before = pass.look().await?;
+    // Places that are gone may have been the last ones.
+    let head = if group.at.number > before.last { head(&client, base, oid).await? } else { before.last };
+    state.refuse_place(base, group.at, head)?;
+    let sequenced = before.sequenced;
+    let rows = pass.rows().await?;
+    if rows.len() < pass.most() && pass.lists() {
+        // Listed now, read by the next call: whoever else changes something meanwhile is not held up.
+        pass.list().await?;
+        return pass.slices(&rows, before.last, Seen::Part);
+    }
+    let seen = if pass.saw_the_end(&rows) && sequenced { Seen::All } else { Seen::Part };
+    if rows.is_empty() && !sequenced {
+        tokio::time::sleep(PAUSE).await;
+    }
+    pass.slices(&rows, before.last, seen)
+}
+
+/// What a pass knows before it reads.
+struct Before {
+    /// Everything that was committed has a number.
+    sequenced: bool,
+    /// Every place up to here is there for whoever looks from now on.
+    last: i64,
+}
+
+/// Whether the read saw the end of what was committed when it began.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    All,
+    Part,
+}
+
+/// One pass over the places.
+struct Pass<'a> {
+    base: &'a Base,
+    client: &'a Client,
+    state: &'a State,
+    watched: &'a Watched,
+    group: &'a Group,
+    limit: Limit,
+}
+
+impl Pass<'_> {
+    fn most(&self) -> usize {
+        self.limit.rows.clamp(1, i32::MAX as usize)
+    }
+
+    /// Whether rows remain to be listed for this group.
+    fn lists(&self) -> bool {
+        self.state.listing && self.group.at.rows != Rows::PassedOver && self.group.upto == i64::MAX
+    }
+
+    /// Whether nothing lies beyond these rows.
+    fn saw_the_end(&self, rows: &[Row]) -> bool {
+        rows.len() < self.most() && self.group.upto == i64::MAX && !self.lists()
+    }
+
+    /// Looks how far the log is, and gives numbers to what is committed and has none.
+    async fn look(&self) -> Result<Before, Fault> {
+        let (schema, name) = (self.base.database.schema(), &self.state.name);
+        let look = format!(
+            "select {schema}.\"{name}_unsequenced\"(1), \
+             (select coalesce(max(modified_seq_id), 0) from {schema}.\"{name}_places\")"
+        );
+        let statement = self.client.prepare_cached(&look).await?;
+        let row = self.client.query_one(&statement, &[]).await?;
+        let (waiting, last): (i64, i64) = (row.get(0), row.get(1));
+        Ok(Before { sequenced: waiting == 0 || self.sequence().await?, last })
+    }
+
+    /// Says whether all that was committed before has a number now.
+    async fn sequence(&self) -> Result<bool, Fault> {
+        let sql = self.base.database.sql("select seriatim.log_sequence($1, $2)");
+        let statement = self.client.prepare_cached(&sql).await?;
+        let given: Option<i64> = self.client.query_one(&statement, &[&self.state.id, &BATCH]).await?.get(0);
+        Ok(given.is_some_and(|given| given < i64::from(BATCH)))
+    }
+
+    async fn rows(&self) -> Result<Vec<Row>, Fault> {
+        let statement = self.client.prepare_cached(&self.watched.read).await?;
+        let (after, upto) = (self.group.at.number, self.group.upto);
+        let listed = self.group.at.rows != Rows::PassedOver;
+        let most = i64::try_from(self.most()).unwrap_or(i64::MAX);
+        Ok(self.client.query(&statement, &[&after, &upto, &listed, &most]).await?)
+    }
+
+    async fn list(&self) -> Result<(), Fault> {
+        let sql = self.base.database.sql("select seriatim.log_list($1::oid::regclass, $2)");
+        self.client.query_one(&*sql, &[&self.watched.table.oid, &LISTED_AT_ONCE]).await?;
+        Ok(())
+    }
+
+    fn slices(&self, rows: &[Row], last: i64, seen: Seen) -> Result<Vec<Slice>, Fault> {
+        let settings = &self.base.settings;
+        let mut images = self.watched.images(self.state);
+        let mut slices = Slices::new(
+            &settings.names.feed,
+            settings.partitions,
+            &images.key_columns.clone(),
+            &self.group.members,
+            self.limit,
+        );
+        let mut upto = self.group.at.number;
+        let mut cut = false;
+        for row in rows {
+            if slices.full() {
+                cut = true;
+                break;
+            }
+            upto = row.get(0);
+            self.add(row, upto, &mut images, &mut slices)?;
+        }
+        if !cut && rows.len() < self.most() {
+            // Places that nobody here wants are passed too. Where another cursor stands, everything before it was there.
+            upto = if self.group.upto < i64::MAX { self.group.upto } else { upto.max(last) };
+        }
+        let place = self.state.place(upto, self.group.at.rows);
+        Ok(slices.upto(&place.position(), seen == Seen::All && !cut))
+    }
+
+    fn add(&self, row: &Row, number: i64, images: &mut Images, slices: &mut Slices) -> Result<(), Fault> {
+        let (at, json, exists): (i64, &str, bool) = (row.get(1), row.get(2), row.get(3));
+        if !exists && !self.base.settings.deletes {
+            return Ok(());
+        }
+        let unreadable = || self.base.settings.names.unreadable("a row");
+        let (mut image_packer, mut key) = (Packer::default(), Packer::default());
+        let image = images.pack(json, &mut image_packer).ok_or_else(unreadable)?;
+        images.pack_key(&image, &image_packer, &mut key).ok_or_else(unreadable)?;
+        let place = self.state.place(number, self.group.at.rows);
+        let op = if exists { Op::Upsert } else { Op::Delete };
+        let happened = Happened { position: place.position(), id: number as u64, op, at: time(at) };
+        let after = exists.then(|| (images.columns(&image), image.values(&image_packer)));
+        slices.add(hash_of(key.since(0)), happened, key.since(0), None, after);
+        Ok(())
+    }
+}
+
+/// What decides on a key's partition: it never changes.
+pub(super) fn hash_of(key: &[u8]) -> i32 {
+    (Key::hash_of(key) & 0x7fff_ffff) as i32
+}

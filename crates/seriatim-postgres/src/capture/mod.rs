@@ -1,0 +1,147 @@
+//! **Notice.** The captures `journal` and `log`: triggers in the user's own database note what changes.
+//!
+//! ```text
+//!   writer ──▶ table ──triggers──▶ seriatim.journal_1 ──▶ ticks ──▶ read ──▶ slices
+//!                                        ▲                  ▲                   │
+//!                                        │              sequencer               │
+//!                                        └────── prune ◀──── consumed ◀─────────┘
+//! ```
+//!
+//! Transactions commit in another order than the one in which they write, so nothing is read by its number alone: a sequencer,
+//! one at a time, notes what is committed at one moment after the other ([`crate::sequencer`]).
+
+mod fault;
+mod names;
+mod sentences;
+mod settings;
+mod table;
+mod json;
+mod value;
+mod image;
+mod registry;
+mod slices;
+mod kind;
+mod journal;
+mod log;
+mod feed;
+mod installing;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use seriatim::name::FeedName;
+
+use crate::database::Database;
+use crate::error::PostgresError;
+use crate::sequencer::Sequencer;
+use kind::{Base, Capturing};
+use names::Kind;
+use sentences::Names;
+use settings::Settings;
+
+/// A PostgreSQL database whose tables are watched. Clones share their connections and their sequencer.
+///
+/// ```no_run
+/// # use seriatim_postgres::Source;
+/// let shop = Source::connect("postgres://seriatim@db.example/shop")?;
+/// let orders = shop.journal("public.orders").partitions(4);
+/// # Ok::<(), seriatim_postgres::PostgresError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Source {
+    database: Database,
+    sequencer: Arc<Sequencer>,
+}
+
+impl Source {
+    /// The database at this URL (see [`Database::connect`]). Connects on first use.
+    pub fn connect(url: &str) -> Result<Self, PostgresError> {
+        Ok(Source::new(Database::connect(url)?))
+    }
+
+    /// This database.
+    pub fn new(database: Database) -> Self {
+        let sequencer = Arc::new(Sequencer::new(database.clone()));
+        Source { database, sequencer }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Every change of the table, with the row before and after.
+    pub fn journal(&self, table: &str) -> Capture {
+        Capture::new(self, Kind::Journal, table)
+    }
+
+    /// The latest state of each row that changed, however often it did.
+    pub fn log(&self, table: &str) -> Capture {
+        Capture::new(self, Kind::Log, table)
+    }
+}
+
+/// One capture of one table, as a feed.
+pub struct Capture {
+    base: Base,
+    kind: Box<dyn Capturing>,
+    /// The news that the last read knew of.
+    known: AtomicU64,
+}
+
+impl Capture {
+    fn new(source: &Source, kind: Kind, table: &str) -> Self {
+        let fallback = || FeedName::new("feed").expect("a plain word is a name");
+        let feed = FeedName::new(table).unwrap_or_else(|_| fallback());
+        let names = Names { feed, table: table.to_owned(), database: source.database.name().to_owned() };
+        let base = Base {
+            database: source.database.clone(),
+            sequencer: source.sequencer.clone(),
+            settings: Settings::new(kind, names),
+        };
+        let kind: Box<dyn Capturing> = match kind {
+            Kind::Journal => Box::new(journal::Journal::default()),
+            Kind::Log => Box::new(log::Log::default()),
+        };
+        Capture { base, kind, known: AtomicU64::new(0) }
+    }
+
+    /// The feed's name; the table's unless told otherwise.
+    pub fn named(mut self, name: FeedName) -> Self {
+        self.base.settings.names.feed = name;
+        self
+    }
+
+    /// The columns that tell objects apart; the primary key unless told otherwise.
+    ///
+    /// A log needs columns that name one row: the primary key, or a unique index without NULLs.
+    pub fn key(mut self, columns: Vec<String>) -> Self {
+        self.base.settings.key = Some(columns);
+        self
+    }
+
+    /// Into how many partitions the feed is sliced; 16 unless told otherwise.
+    pub fn partitions(mut self, partitions: u32) -> Self {
+        self.base.settings.partitions = partitions.max(1);
+        self
+    }
+
+    /// A log delivers deletes too. A journal always does.
+    pub fn with_deletes(mut self) -> Self {
+        self.base.settings.deletes = true;
+        self
+    }
+
+    /// How often an idle feed looks for changes when nobody tells it; every 250 ms unless told otherwise.
+    pub fn every(mut self, interval: Duration) -> Self {
+        self.base.settings.every = interval;
+        self
+    }
+}
+
+impl std::fmt::Debug for Capture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Capture").field(&self.base.settings).finish()
+    }
+}

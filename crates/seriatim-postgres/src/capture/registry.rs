@@ -1,0 +1,261 @@
+//! The source's own books: which tables are watched, and who consumes them.
+
+use deadpool_postgres::GenericClient;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use seriatim::change::Position;
+use seriatim::source::Consumer;
+use tokio_postgres::Row;
+
+use super::fault::Fault;
+use super::names::Kind;
+use super::sentences::Names;
+use super::table::{Column, Table};
+use crate::database::Database;
+use crate::migrate::Component;
+
+const CAPTURE_FIND: &str = include_str!("../../queries/capture_find.sql");
+const CAPTURE_READ: &str = include_str!("../../queries/capture_read.sql");
+const CAPTURE_INSERT: &str = include_str!("../../queries/capture_insert.sql");
+const CAPTURE_KNOWN: &str = include_str!("../../queries/capture_known.sql");
+const CAPTURE_DELETE: &str = include_str!("../../queries/capture_delete.sql");
+const CONSUMER_READ: &str = include_str!("../../queries/consumer_read.sql");
+const CONSUMER_BY_ID: &str = include_str!("../../queries/consumer_by_id.sql");
+const CONSUMER_DELETE: &str = include_str!("../../queries/consumer_delete.sql");
+const CONSUMER_INSERT: &str = include_str!("../../queries/consumer_insert.sql");
+const CONSUMER_BEGINS: &str = include_str!("../../queries/consumer_begins.sql");
+const EXISTS: &str = include_str!("../../queries/registry_exists.sql");
+
+/// The tables and functions that captures share.
+pub(crate) const COMPONENT: Component = Component {
+    name: "source",
+    migrations: &[
+        include_str!("../../migrations/capture/0001_registry.sql"),
+        include_str!("../../migrations/capture/0002_tick.sql"),
+        include_str!("../../migrations/capture/0003_prune.sql"),
+    ],
+};
+
+/// A capture as it is written down.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub id: i64,
+    /// The watched table.
+    pub relation: u32,
+    /// The numbers of the key's columns.
+    pub key: Vec<i16>,
+    pub known: Known,
+    /// Journal: the table of the ring that is written to.
+    pub ring: i16,
+    /// Ticks before this are not retained.
+    pub floor: i64,
+}
+
+/// What the triggers know of the table. When it changes, they are made anew.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Known {
+    /// The names that each column of the key has or had, newest first: older images have older names.
+    pub key_names: Vec<Vec<String>>,
+    /// The types of the key's columns.
+    pub key_types: Vec<u32>,
+    pub partitioned: bool,
+    /// Other triggers may write to the table while a statement is not over.
+    pub nests: bool,
+    /// Some values are written as the session's settings say.
+    pub depends_on_settings: bool,
+}
+
+impl Known {
+    /// What triggers on this table have to know, after what they knew before.
+    pub(crate) fn of(table: &Table, key: &[i16], before: Option<&Known>) -> Option<Self> {
+        let columns: Vec<&Column> = key.iter().map(|number| table.column(*number)).collect::<Option<_>>()?;
+        let names = |(at, column): (usize, &&Column)| {
+            let mut names = vec![column.name.clone()];
+            let older = before.and_then(|known| known.key_names.get(at)).into_iter().flatten();
+            names.extend(older.filter(|name| **name != column.name).cloned());
+            names
+        };
+        Some(Known {
+            key_names: columns.iter().enumerate().map(names).collect(),
+            key_types: columns.iter().map(|column| column.base).collect(),
+            partitioned: table.partitioned,
+            nests: table.nests,
+            depends_on_settings: table.columns.iter().any(Column::depends_on_settings),
+        })
+    }
+}
+
+/// A consumer as it is written down.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Registration {
+    pub id: i64,
+    pub capture: i64,
+    /// Where it begins.
+    pub start: Position,
+    /// Journal: the tick at which it registered. Log: the number.
+    pub since: i64,
+    /// How many rows existed then.
+    pub existing: i64,
+    /// Everything up to here is handled.
+    pub consumed: i64,
+    pub seen_at: Timestamp,
+}
+
+/// Whether the books exist in this database.
+pub(crate) async fn exists(client: &impl GenericClient, database: &Database) -> Result<bool, Fault> {
+    let table = format!("{}.capture", database.schema());
+    Ok(client.query_one(EXISTS, &[&table]).await?.get(0))
+}
+
+/// The capture of this table by this key, if there is one.
+pub(crate) async fn entry(
+    client: &impl GenericClient,
+    database: &Database,
+    kind: Kind,
+    table: u32,
+    key: &[i16],
+    names: &Names,
+) -> Result<Option<Entry>, Fault> {
+    if !exists(client, database).await? {
+        return Ok(None);
+    }
+    let row = client.query_opt(&*database.sql(CAPTURE_FIND), &[&kind.as_str(), &table, &key]).await?;
+    row.map(|row| entry_of(&row, names)).transpose()
+}
+
+/// The capture with this id, if it is still there.
+pub(crate) async fn entry_by_id(
+    client: &impl GenericClient,
+    database: &Database,
+    id: i64,
+    names: &Names,
+) -> Result<Option<Entry>, Fault> {
+    let row = client.query_opt(&*database.sql(CAPTURE_READ), &[&id]).await?;
+    row.map(|row| entry_of(&row, names)).transpose()
+}
+
+/// Writes a capture down and returns its id.
+pub(crate) async fn insert(
+    client: &impl GenericClient,
+    database: &Database,
+    kind: Kind,
+    table: u32,
+    key: &[i16],
+    known: &Known,
+) -> Result<i64, Fault> {
+    let known = serde_json::to_string(known).unwrap_or_default();
+    let row =
+        client.query_one(&*database.sql(CAPTURE_INSERT), &[&kind.as_str(), &table, &key, &known]).await?;
+    Ok(row.get(0))
+}
+
+/// Notes what the triggers know by now.
+pub(crate) async fn note_known(
+    client: &impl GenericClient,
+    database: &Database,
+    id: i64,
+    known: &Known,
+) -> Result<(), Fault> {
+    let known = serde_json::to_string(known).unwrap_or_default();
+    client.execute(&*database.sql(CAPTURE_KNOWN), &[&id, &known]).await?;
+    Ok(())
+}
+
+/// Strikes a capture out of the books.
+pub(crate) async fn delete(client: &impl GenericClient, database: &Database, id: i64) -> Result<(), Fault> {
+    client.execute(&*database.sql(CAPTURE_DELETE), &[&id]).await?;
+    Ok(())
+}
+
+/// The consumer's registration, if it has one.
+pub(crate) async fn registration(
+    client: &impl GenericClient,
+    database: &Database,
+    consumer: &Consumer,
+) -> Result<Option<Registration>, Fault> {
+    if !exists(client, database).await? {
+        return Ok(None);
+    }
+    let (feed, store) = (consumer.feed.as_str(), consumer.store.as_str());
+    let row = client.query_opt(&*database.sql(CONSUMER_READ), &[&feed, &store]).await?;
+    Ok(row.map(|row| registration_of(&row)))
+}
+
+/// The registration with this id, if it is still there.
+pub(crate) async fn registration_by_id(
+    client: &impl GenericClient,
+    database: &Database,
+    id: i64,
+) -> Result<Option<Registration>, Fault> {
+    let row = client.query_opt(&*database.sql(CONSUMER_BY_ID), &[&id]).await?;
+    Ok(row.map(|row| registration_of(&row)))
+}
+
+/// Registers a consumer, anew if it was registered before: everything up to `since` does not concern it. Returns its id; where
+/// it begins is written down by [`begins`].
+pub(crate) async fn register(
+    client: &impl GenericClient,
+    database: &Database,
+    capture: i64,
+    consumer: &Consumer,
+    since: i64,
+    existing: i64,
+) -> Result<i64, Fault> {
+    let (feed, store) = (consumer.feed.as_str(), consumer.store.as_str());
+    client.execute(&*database.sql(CONSUMER_DELETE), &[&feed, &store]).await?;
+    let insert = database.sql(CONSUMER_INSERT);
+    Ok(client.query_one(&*insert, &[&capture, &feed, &store, &since, &existing]).await?.get(0))
+}
+
+/// Writes down where a registration begins.
+pub(crate) async fn begins(
+    client: &impl GenericClient,
+    database: &Database,
+    registration: i64,
+    position: &Position,
+) -> Result<(), Fault> {
+    client.execute(&*database.sql(CONSUMER_BEGINS), &[&registration, &position.to_string()]).await?;
+    Ok(())
+}
+
+/// Forgets a consumer. Says how many its capture has left.
+pub(crate) async fn forget(
+    client: &impl GenericClient,
+    database: &Database,
+    capture: i64,
+    consumer: &Consumer,
+) -> Result<i64, Fault> {
+    let (feed, store) = (consumer.feed.as_str(), consumer.store.as_str());
+    client.execute(&*database.sql(CONSUMER_DELETE), &[&feed, &store]).await?;
+    let left = database.sql(include_str!("../../queries/consumer_count.sql"));
+    Ok(client.query_one(&*left, &[&capture]).await?.get(0))
+}
+
+fn registration_of(row: &Row) -> Registration {
+    Registration {
+        id: row.get(0),
+        capture: row.get(1),
+        start: Position::text(row.get(2)),
+        since: row.get(3),
+        existing: row.get(4),
+        consumed: row.get(5),
+        seen_at: time(row.get(6)),
+    }
+}
+
+fn entry_of(row: &Row, names: &Names) -> Result<Entry, Fault> {
+    let known = serde_json::from_str(row.get(3)).map_err(|_| names.unreadable("the table capture"))?;
+    Ok(Entry {
+        id: row.get(0),
+        relation: row.get(1),
+        key: row.get(2),
+        known,
+        ring: row.get(4),
+        floor: row.get(5),
+    })
+}
+
+/// A moment from microseconds; one that no calendar has is the first that every calendar has.
+pub(crate) fn time(microseconds: i64) -> Timestamp {
+    Timestamp::from_microsecond(microseconds).unwrap_or(Timestamp::UNIX_EPOCH)
+}

@@ -1,0 +1,188 @@
+//! What is wrong with a source, and what to do about it: one sentence each.
+
+use jiff::Timestamp;
+use seriatim::change::Position;
+use seriatim::name::FeedName;
+use seriatim::source::SourceError;
+
+/// The words by which a feed's errors name things.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    pub feed: FeedName,
+    /// The table as the user wrote it.
+    pub table: String,
+    /// The database, without a password.
+    pub database: String,
+}
+
+fn attention(what: String, remedy: impl Into<String>) -> SourceError {
+    SourceError::needs_attention(what, remedy)
+}
+
+impl Names {
+    fn read_all_again(&self) -> String {
+        format!("read all rows again with `seriatim rewind {} --to beginning`", self.feed)
+    }
+
+    pub(crate) fn no_table(&self, similar: Option<&str>) -> SourceError {
+        let remedy = match similar {
+            Some(similar) => format!("did you mean {similar:?}? set the feed's `table`"),
+            None => "check the feed's `table` and its source's url".to_owned(),
+        };
+        attention(
+            format!("feed {}: there is no table {:?} in {}", self.feed, self.table, self.database),
+            remedy,
+        )
+    }
+
+    pub(crate) fn not_watchable(&self, why: &str, remedy: impl Into<String>) -> SourceError {
+        attention(format!("feed {}: {:?} in {} {why}", self.feed, self.table, self.database), remedy)
+    }
+
+    pub(crate) fn no_key_column(&self, column: &str, columns: &str) -> SourceError {
+        let what = format!("feed {}: table {:?} has no column {column:?} for its key", self.feed, self.table);
+        attention(what, format!("set `key` to some of its columns: {columns}"))
+    }
+
+    pub(crate) fn key_type(&self, column: &str, of: &str) -> SourceError {
+        let what = format!(
+            "feed {}: column {column:?} of {:?} is of type {of}, which can write one value in several ways, so it tells no objects apart",
+            self.feed, self.table
+        );
+        attention(what, "set `key` to other columns")
+    }
+
+    pub(crate) fn key_not_unique(&self, key: &str) -> SourceError {
+        let what = format!(
+            "feed {}: ({key}) does not name one row of {:?}, and a log keeps one state for each key",
+            self.feed, self.table
+        );
+        attention(
+            what,
+            "use the primary key or the columns of a unique index that are not null, or capture = \"journal\"",
+        )
+    }
+
+    pub(crate) fn no_row_identity(&self) -> SourceError {
+        let what = format!(
+            "feed {}: {:?} has no primary key and no unique index over columns that are not null, so its rows cannot be read in an order",
+            self.feed, self.table
+        );
+        attention(what, "give it a primary key, or start the feed with start = \"now\"")
+    }
+
+    pub(crate) fn key_gone(&self) -> SourceError {
+        let what = format!(
+            "feed {}: a key column of {:?} is gone or its primary key was replaced, so objects cannot be told apart as before",
+            self.feed, self.table
+        );
+        let feed = &self.feed;
+        attention(
+            what,
+            format!(
+                "end the feed with `seriatim unwatch {feed}` and begin anew with `seriatim watch {feed}`"
+            ),
+        )
+    }
+
+    pub(crate) fn renamed(&self, to: &str) -> SourceError {
+        let what =
+            format!("feed {}: table {} of {} is now called {to}", self.feed, self.table, self.database);
+        attention(what, format!("set table = {to:?}"))
+    }
+
+    pub(crate) fn table_gone(&self) -> SourceError {
+        let what = format!("feed {}: table {:?} is gone from {}", self.feed, self.table, self.database);
+        let remedy = format!(
+            "make it anew, run `seriatim watch {0}` and {1}; or end the feed with `seriatim unwatch {0}`",
+            self.feed,
+            self.read_all_again()
+        );
+        attention(what, remedy)
+    }
+
+    pub(crate) fn in_the_future(&self, time: Timestamp, now: Timestamp) -> SourceError {
+        let what = format!("feed {}: {time} is in the future: by its source it is {now}", self.feed);
+        attention(what, "use `now`, or a time that has passed")
+    }
+
+    pub(crate) fn triggers_gone(&self) -> SourceError {
+        let what = format!(
+            "feed {}: the triggers on {:?} are gone or disabled (it was dropped and made anew, or somebody removed them), \
+             so changes made since are not recorded",
+            self.feed, self.table
+        );
+        let remedy =
+            format!("put them back with `seriatim watch {}`, then {}", self.feed, self.read_all_again());
+        attention(what, remedy)
+    }
+
+    pub(crate) fn registered_elsewhere(&self) -> SourceError {
+        let what = format!(
+            "feed {} already watches another table, or this one by another key or capture",
+            self.feed
+        );
+        attention(
+            what,
+            format!("end that first with `seriatim unwatch {}`, or give this feed another name", self.feed),
+        )
+    }
+
+    pub(crate) fn not_installed(&self) -> SourceError {
+        let what =
+            format!("feed {}: table {:?} in {} is not watched yet", self.feed, self.table, self.database);
+        attention(what, format!("run `seriatim watch {}` first", self.feed))
+    }
+
+    pub(crate) fn not_registered(&self, store: &str) -> SourceError {
+        let what = format!(
+            "feed {} of store {store} is not registered in {}: \
+             the database was replaced, restored from a backup, or the feed unwatched",
+            self.feed, self.database
+        );
+        attention(what, format!("run `seriatim watch {}`, then {}", self.feed, self.read_all_again()))
+    }
+
+    pub(crate) fn fell_behind(&self, position: &Position, floor: i64) -> SourceError {
+        let what = format!(
+            "feed {}: position {position} is no longer retained: {} has changes after {floor}",
+            self.feed, self.database
+        );
+        attention(what, self.read_all_again())
+    }
+
+    pub(crate) fn unknown_place(&self, position: &Position) -> SourceError {
+        let what = format!(
+            "feed {}: position {position} is not in the history of {}: \
+             the database was replaced or restored from a backup",
+            self.feed, self.database
+        );
+        attention(what, self.read_all_again())
+    }
+
+    pub(crate) fn backfill_gone(&self, position: &Position) -> SourceError {
+        let what = format!(
+            "feed {}: the reading of existing rows that position {position} belongs to is gone from {}",
+            self.feed, self.database
+        );
+        attention(what, self.read_all_again())
+    }
+
+    pub(crate) fn not_a_position(&self, position: &Position) -> SourceError {
+        let what = format!("feed {}: {position} is not a position of {}", self.feed, self.database);
+        attention(what, "use one that `seriatim status` or a change shows")
+    }
+
+    pub(crate) fn unreadable(&self, what: &str) -> SourceError {
+        let what = format!("feed {}: {what} in {} cannot be understood", self.feed, self.database);
+        attention(what, "it was changed by hand, or by a newer version of Seriatim: use that version")
+    }
+
+    pub(crate) fn missing_grant(&self, role: &str, grant: &str) -> SourceError {
+        let what = format!(
+            "feed {}: the role {role} may not watch {:?} of {}",
+            self.feed, self.table, self.database
+        );
+        attention(what, format!("let its owner run: {grant}"))
+    }
+}

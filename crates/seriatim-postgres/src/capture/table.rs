@@ -1,0 +1,233 @@
+//! A table as it is now: what can be watched, and by which key.
+
+use deadpool_postgres::GenericClient;
+use seriatim::source::SourceError;
+use tokio_postgres::Row;
+
+use super::fault::Fault;
+use super::names::{TableName, quoted};
+use super::sentences::Names;
+
+const FIND: &str = include_str!("../../queries/table_find.sql");
+const SIMILAR: &str = include_str!("../../queries/table_similar.sql");
+const READ: &str = include_str!("../../queries/table_read.sql");
+const COLUMNS: &str = include_str!("../../queries/table_columns.sql");
+const UNIQUES: &str = include_str!("../../queries/table_uniques.sql");
+
+/// A table that can be watched.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Table {
+    pub oid: u32,
+    pub schema: String,
+    pub name: String,
+    pub partitioned: bool,
+    pub columns: Vec<Column>,
+    /// The numbers of the primary key's columns, in its order; empty without one.
+    pub primary: Vec<i16>,
+    /// The columns of each unique index that names every row once.
+    pub uniques: Vec<Vec<i16>>,
+    /// Users' triggers or foreign keys may write to it while a statement on it is not over.
+    pub nests: bool,
+}
+
+/// A column of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Column {
+    /// Its number: the same whatever it is called.
+    pub number: i16,
+    pub name: String,
+    /// Its type; a domain's is the type under it.
+    pub base: u32,
+    /// `b` base, `c` composite, `e` enum, `r` range, …
+    pub sort: char,
+    /// PostgreSQL's category of the type: `A` array, `N` number, `S` text, …
+    pub category: char,
+    /// The name of the base type, for casts.
+    pub base_name: String,
+    /// The name of its own type, for casts.
+    pub type_name: String,
+    pub not_null: bool,
+    /// Its collation, for types that have one.
+    pub collation: Option<String>,
+    /// Equal texts are the same bytes.
+    pub deterministic: bool,
+}
+
+impl Table {
+    /// The table of this name; refuses what cannot be watched.
+    pub(crate) async fn inspect(client: &impl GenericClient, names: &Names) -> Result<Self, Fault> {
+        let Some(oid) = find(client, names).await? else {
+            return Err(not_found(client, names).await?.into());
+        };
+        Table::read(client, oid, names).await?.ok_or_else(|| names.table_gone().into())
+    }
+
+    /// The table with this oid, whatever it is called by now. `None` when it is gone.
+    pub(crate) async fn read(
+        client: &impl GenericClient,
+        oid: u32,
+        names: &Names,
+    ) -> Result<Option<Self>, Fault> {
+        let Some(row) = client.query_opt(READ, &[&oid]).await? else { return Ok(None) };
+        refuse(&row, names)?;
+        let columns = client.query(COLUMNS, &[&oid]).await?;
+        let uniques = client.query(UNIQUES, &[&oid]).await?;
+        Ok(Some(Table {
+            oid,
+            schema: row.get(0),
+            name: row.get(1),
+            partitioned: letter(&row, 2) == 'p',
+            columns: columns.iter().map(column).collect(),
+            primary: row.get::<_, Option<Vec<i16>>>(6).unwrap_or_default(),
+            uniques: uniques.iter().map(|row| row.get(0)).collect(),
+            nests: row.get(11),
+        }))
+    }
+
+    /// The table in SQL.
+    pub(crate) fn quoted(&self) -> String {
+        format!("{}.{}", quoted(&self.schema), quoted(&self.name))
+    }
+
+    /// The table as users write it.
+    pub(crate) fn shown(&self) -> String {
+        format!("{}.{}", self.schema, self.name)
+    }
+
+    pub(crate) fn column(&self, number: i16) -> Option<&Column> {
+        self.columns.iter().find(|column| column.number == number)
+    }
+
+    /// The numbers of the key's columns: those asked for, or the primary key's.
+    pub(crate) fn key(&self, wanted: Option<&[String]>, names: &Names) -> Result<Vec<i16>, SourceError> {
+        let key = match wanted {
+            Some(wanted) => {
+                wanted.iter().map(|name| self.named(name, names)).collect::<Result<Vec<_>, _>>()?
+            }
+            None => self.primary.clone(),
+        };
+        if key.is_empty() {
+            let remedy = "give it one, or set the feed's `key` to the columns that tell its objects apart";
+            return Err(names.not_watchable("has no primary key", remedy));
+        }
+        for column in key.iter().filter_map(|number| self.column(*number)) {
+            if !column.tells_objects_apart() {
+                return Err(names.key_type(&column.name, &column.type_name));
+            }
+        }
+        Ok(key)
+    }
+
+    fn named(&self, name: &str, names: &Names) -> Result<i16, SourceError> {
+        let found = self.columns.iter().find(|column| column.name == name);
+        let all = || self.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
+        found.map(|column| column.number).ok_or_else(|| names.no_key_column(name, &all()))
+    }
+
+    /// The columns that name each row once and have an index: the primary key, or another unique index.
+    pub(crate) fn identity(&self) -> Option<&[i16]> {
+        let primary = (!self.primary.is_empty()).then_some(self.primary.as_slice());
+        let usable = |columns: &&[i16]| {
+            columns.iter().all(|number| self.column(*number).is_some_and(Column::tells_objects_apart))
+        };
+        primary.into_iter().chain(self.uniques.iter().map(Vec::as_slice)).find(usable)
+    }
+}
+
+impl Column {
+    /// Whether the session of a writer decides how a value is written: its digits, its style of dates.
+    pub(crate) fn depends_on_settings(&self) -> bool {
+        // float4, float8, interval, money, and whatever may contain one of them or a date as text.
+        [700, 701, 1186, 790].contains(&self.base) || !matches!(self.sort, 'b' | 'e') || self.category == 'A'
+    }
+
+    /// Whether equal values of the type are always written in the same way, or are made so (see `Normal` in key.rs).
+    pub(crate) fn tells_objects_apart(&self) -> bool {
+        // bool, bytea, "char", name, int8, int2, int4, text, oid, cidr, inet, macaddr8, float4, float8, macaddr, bpchar,
+        // varchar, date, time, timestamp, timestamptz, timetz, bit, varbit, numeric, uuid, pg_lsn
+        const PLAIN: [u32; 27] = [
+            16, 17, 18, 19, 20, 21, 23, 25, 26, 650, 869, 774, 700, 701, 829, 1042, 1043, 1082, 1083, 1114,
+            1184, 1266, 1560, 1562, 1700, 2950, 3220,
+        ];
+        self.deterministic && (self.sort == 'e' || PLAIN.contains(&self.base))
+    }
+}
+
+/// The oid of the table that a user wrote.
+async fn find(client: &impl GenericClient, names: &Names) -> Result<Option<u32>, Fault> {
+    let no_name = || names.not_watchable("is not a table's name", "write it as schema.table");
+    let written = TableName::parse(&names.table).ok_or_else(no_name)?;
+    for name in [Some(written.clone()), written.folded()].into_iter().flatten() {
+        if let Some(row) = client.query_opt(FIND, &[&name.schema, &name.table]).await? {
+            return Ok(Some(row.get(0)));
+        }
+    }
+    Ok(None)
+}
+
+async fn not_found(client: &impl GenericClient, names: &Names) -> Result<SourceError, Fault> {
+    let tables = client.query(SIMILAR, &[]).await?;
+    let candidates: Vec<String> = tables.iter().map(|row| row.get(0)).collect();
+    let written = TableName::parse(&names.table);
+    let name =
+        written.map_or_else(String::new, |name| format!("{}.{}", name.schema, name.table).to_lowercase());
+    let bare = name.rsplit('.').next().unwrap_or_default();
+    let elsewhere = candidates.iter().find(|candidate| candidate.rsplit('.').next() == Some(bare));
+    let near =
+        candidates.iter().map(|candidate| (strsim::levenshtein(&name, &candidate.to_lowercase()), candidate));
+    let nearest = near.min().filter(|(distance, _)| *distance <= 1 + name.len() / 6);
+    Ok(names.no_table(elsewhere.or(nearest.map(|(_, candidate)| candidate)).map(String::as_str)))
+}
+
+/// What cannot be watched, and why.
+fn refuse(row: &Row, names: &Names) -> Result<(), SourceError> {
+    let (schema, name): (String, String) = (row.get(0), row.get(1));
+    let watch_table = "watch the tables whose rows it shows";
+    match letter(row, 2) {
+        'v' | 'm' => return Err(names.not_watchable("is a view", watch_table)),
+        'f' => return Err(names.not_watchable("is a foreign table", "watch it where it lives")),
+        _ => {}
+    }
+    if letter(row, 3) == 't' {
+        return Err(names.not_watchable("is a temporary table", "watch a table that stays"));
+    }
+    if row.get(4) {
+        return Err(names.not_watchable("is a partition", "watch the table that it is a partition of"));
+    }
+    if row.get(5) {
+        let remedy = "watch a table without children, or make it a partitioned one";
+        return Err(names.not_watchable("inherits from another table, or others from it", remedy));
+    }
+    let (select, trigger, usage, role): (bool, bool, bool, String) =
+        (row.get(7), row.get(8), row.get(9), row.get(10));
+    let role = quoted(&role);
+    let table = format!("{}.{}", quoted(&schema), quoted(&name));
+    if !usage {
+        return Err(
+            names.missing_grant(&role, &format!("grant usage on schema {} to {role}", quoted(&schema)))
+        );
+    }
+    if !select || !trigger {
+        return Err(names.missing_grant(&role, &format!("grant select, trigger on {table} to {role}")));
+    }
+    Ok(())
+}
+
+fn letter(row: &Row, index: usize) -> char {
+    row.get::<_, &str>(index).chars().next().unwrap_or(' ')
+}
+
+fn column(row: &Row) -> Column {
+    Column {
+        number: row.get(0),
+        name: row.get(1),
+        base: row.get(2),
+        sort: letter(row, 3),
+        category: letter(row, 4),
+        base_name: row.get(5),
+        not_null: row.get(6),
+        type_name: row.get(7),
+        collation: row.get(8),
+        deterministic: row.get(9),
+    }
+}

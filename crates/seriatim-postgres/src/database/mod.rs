@@ -1,0 +1,165 @@
+//! A PostgreSQL database: its address, a pool of connections, and connections of one's own.
+//!
+//! Nothing is connected before it is needed, and a connection that broke is replaced by the next call: a server that was
+//! restarted is an error that is worth another try, not the end.
+//!
+//! All SQL of Seriatim names its schema (`seriatim.lease`), and [`Database::sql`] puts the schema's real name there, so that
+//! nothing depends on a search path. Handlers' SQL does: it runs on connections that are as the role's own settings make them.
+
+mod dedicated;
+mod schema;
+mod tls;
+mod url;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+pub use dedicated::Dedicated;
+pub use schema::Schema;
+
+use crate::error::PostgresError;
+use url::Address;
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a call waits for a connection that others use.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The most connections of each of the two pools. A lease's checkpoint is one short statement, so a few serve many partitions.
+const POOL: usize = 12;
+
+/// What Seriatim's own connections have set, whatever the role's defaults are: values then mean the same everywhere.
+const SETTINGS: &str = include_str!("../../queries/connection_settings.sql");
+
+/// A pooled connection; it goes back to its pool when it is dropped.
+pub type Client = deadpool_postgres::Object;
+
+/// A PostgreSQL database. Clones are cheap and share their connections.
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    address: Address,
+    tls: MakeRustlsConnect,
+    /// For Seriatim's own statements.
+    own: Pool,
+    /// For handlers' statements: as the role's settings say, and never in the way of renewals.
+    users: Pool,
+}
+
+impl Database {
+    /// The database at this URL, `postgres://user:password@host:port/database?sslmode=…`. Connects on first use.
+    ///
+    /// Beside what PostgreSQL's own clients know, `seriatim_schema=NAME` says in which schema Seriatim keeps its tables.
+    pub fn connect(url: &str) -> Result<Self, PostgresError> {
+        let address = Address::parse(url)?;
+        let tls = tls::connector(&address)?;
+        let own = pool(&address, &tls, Some(own_settings()))?;
+        let users = pool(&address, &tls, None)?;
+        Ok(Database { shared: Arc::new(Shared { address, tls, own, users }) })
+    }
+
+    /// A connection for Seriatim's own statements.
+    pub async fn client(&self) -> Result<Client, PostgresError> {
+        self.shared.own.get().await.map_err(|cause| self.no_connection(cause))
+    }
+
+    /// A connection for users' statements, with the role's own search path and settings.
+    pub async fn users_client(&self) -> Result<Client, PostgresError> {
+        self.shared.users.get().await.map_err(|cause| self.no_connection(cause))
+    }
+
+    /// Runs one statement of Seriatim's own, prepared once on each connection, and returns its rows.
+    pub(crate) async fn query(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, PostgresError> {
+        let client = self.client().await?;
+        let rows = async {
+            let statement = client.prepare_cached(&self.sql(sql)).await?;
+            client.query(&statement, parameters).await
+        };
+        rows.await.map_err(|cause| self.error(doing, cause))
+    }
+
+    /// A connection that is nobody else's: for LISTEN, and for locks that live as long as it does.
+    pub async fn dedicated(&self) -> Result<Dedicated, PostgresError> {
+        let (config, tls) = (&self.shared.address.config, self.shared.tls.clone());
+        let dedicated = async {
+            let dedicated = Dedicated::open(config, tls).await?;
+            dedicated.client().batch_execute(SETTINGS).await?;
+            Ok(dedicated)
+        };
+        dedicated.await.map_err(|cause| self.error("connecting to", cause))
+    }
+
+    /// The schema that Seriatim's tables are in.
+    pub fn schema(&self) -> &Schema {
+        &self.shared.address.schema
+    }
+
+    /// A statement as this database's schema makes it: the files say `seriatim.` before every table and function.
+    pub fn sql<'s>(&self, sql: &'s str) -> Cow<'s, str> {
+        self.schema().in_sql(sql)
+    }
+
+    /// The database as errors name it: never with a password.
+    pub fn name(&self) -> &str {
+        &self.shared.address.name
+    }
+
+    /// An error of a statement on this database. `doing` is what was being done, such as `"reading the leases of"`.
+    pub fn error(&self, doing: &'static str, cause: tokio_postgres::Error) -> PostgresError {
+        let error = PostgresError::new(self.name(), doing, cause);
+        if error.is_read_only() {
+            // After a failover these connections lead to the old primary; new ones may lead to the new one.
+            self.shared.own.retain(|_, _| false);
+            self.shared.users.retain(|_, _| false);
+        }
+        error
+    }
+
+    fn no_connection(&self, cause: deadpool_postgres::PoolError) -> PostgresError {
+        use deadpool_postgres::PoolError;
+        match cause {
+            PoolError::Backend(cause) | PoolError::PostCreateHook(HookError::Backend(cause)) => {
+                self.error("connecting to", cause)
+            }
+            other => PostgresError::busy(self.name(), &other),
+        }
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Database").field(&self.name()).finish()
+    }
+}
+
+fn own_settings() -> Hook {
+    Hook::async_fn(|client, _| {
+        Box::pin(async move { client.batch_execute(SETTINGS).await.map_err(HookError::Backend) })
+    })
+}
+
+fn pool(address: &Address, tls: &MakeRustlsConnect, hook: Option<Hook>) -> Result<Pool, PostgresError> {
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_config(address.config.clone(), tls.clone(), recycling);
+    let timeouts = Timeouts { wait: Some(WAIT_TIMEOUT), create: Some(CONNECT_TIMEOUT), recycle: None };
+    let mut builder = Pool::builder(manager).max_size(POOL).timeouts(timeouts).runtime(Runtime::Tokio1);
+    if let Some(hook) = hook {
+        builder = builder.post_create(hook);
+    }
+    builder.build().map_err(|cause| PostgresError::busy(&address.name, &cause))
+}

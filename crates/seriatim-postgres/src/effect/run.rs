@@ -1,0 +1,103 @@
+//! Running an effect's statements for many changes without waiting for each.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+use seriatim::change::Change;
+use seriatim::handler::Failure;
+use tokio_postgres::{Statement as Plan, Transaction};
+
+use super::bind::{Parameter, Text};
+use super::{failure, lexer};
+
+/// How many statements are on their way at once: enough that nobody waits for a round trip, few enough to fit in memory.
+const ON_THE_WAY: usize = 256;
+
+/// The statements of a text, as the server has prepared them.
+pub(super) struct Prepared {
+    statements: Vec<(Plan, Vec<Parameter>)>,
+}
+
+impl Prepared {
+    pub(super) async fn new(
+        transaction: &Transaction<'_>,
+        statements: &[lexer::Statement],
+    ) -> Result<Self, tokio_postgres::Error> {
+        let mut prepared = Vec::with_capacity(statements.len());
+        for statement in statements {
+            let parameters = statement.parameters.iter().map(|name| Parameter::named(name)).collect();
+            prepared.push((transaction.prepare_typed(&statement.text, &statement.types).await?, parameters));
+        }
+        Ok(Prepared { statements: prepared })
+    }
+
+    /// Sends the statements for one change. `columns` is how many the table has.
+    pub(super) async fn send<'a>(
+        &mut self,
+        change: &'a Change,
+        columns: usize,
+        pipeline: &mut Pipeline<'a>,
+        transaction: &'a Transaction<'a>,
+    ) -> Result<(), Failure> {
+        for (plan, parameters) in &mut self.statements {
+            let types = plan.params().iter();
+            let values = parameters.iter_mut().zip(types);
+            let values: Result<Vec<Text>, _> =
+                values.map(|(parameter, of)| parameter.value(change, columns, of)).collect();
+            let values = values.map_err(failure::of_missing)?;
+            let plan = plan.clone();
+            let answer = async move { transaction.execute_raw(&plan, values).await };
+            pipeline.push(change, Box::pin(answer)).await?;
+        }
+        Ok(())
+    }
+}
+
+type Answer<'a> = Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send + 'a>>;
+
+/// Statements that were sent and are not answered yet, in their order.
+#[derive(Default)]
+pub(super) struct Pipeline<'a> {
+    waiting: VecDeque<(&'a Change, Answer<'a>)>,
+}
+
+impl<'a> Pipeline<'a> {
+    /// Sends a statement after those before it; returns the failure of an earlier one if there is no room.
+    async fn push(&mut self, change: &'a Change, mut answer: Answer<'a>) -> Result<(), Failure> {
+        if self.waiting.len() >= ON_THE_WAY {
+            self.await_first().await?;
+        }
+        // The first poll sends it: so they are sent in this order.
+        match poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
+            Poll::Ready(Err(cause)) => {
+                // Something is wrong already; who was first to fail says what.
+                self.finish().await?;
+                Err(failure::of_change(change, cause))
+            }
+            Poll::Ready(Ok(_)) => Ok(()),
+            Poll::Pending => {
+                self.waiting.push_back((change, answer));
+                Ok(())
+            }
+        }
+    }
+
+    async fn await_first(&mut self) -> Result<(), Failure> {
+        match self.waiting.pop_front() {
+            None => Ok(()),
+            Some((change, answer)) => {
+                answer.await.map(drop).map_err(|cause| failure::of_change(change, cause))
+            }
+        }
+    }
+
+    /// Waits for all answers; the first that failed is the one that counts, those after it failed because of it.
+    pub(super) async fn finish(&mut self) -> Result<(), Failure> {
+        while !self.waiting.is_empty() {
+            self.await_first().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! Seriatim on PostgreSQL.
+//!
+//! - [`PostgresStore`]: the store for a fleet, in a schema of Seriatim's own.
+//! - `Source`: a database whose tables are watched; its captures are `journal` and `log`, by triggers.
+//! - [`in_transaction`]: a handler whose effect is in the checkpoint's transaction: exactly once.
+//! - [`SqlEffect`]: an effect that is SQL with named parameters from the change.
+//!
+//! PostgreSQL 13 and later. Connections are pooled, TLS is as the URL's `sslmode` says ([`Database`]).
+
+mod database;
+mod error;
+mod migrate;
+mod store;
+mod capture;
+mod sequencer;
+mod effect;
+mod transaction;
+
+/// The driver that this crate speaks to PostgreSQL with, for handlers of one's own.
+pub use tokio_postgres;
+
+pub use capture::{Capture, Source};
+pub use database::{Client, Database, Dedicated, Schema};
+pub use effect::{ColumnTypes, SqlEffect, SqlHandler, SqlProblem};
+pub use error::PostgresError;
+pub use store::PostgresStore;
+pub use transaction::{Effect, EffectFn, InTransaction, in_transaction};

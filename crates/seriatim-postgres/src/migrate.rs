@@ -1,0 +1,137 @@
+//! Versioned migrations: SQL files applied in order, each once, whoever comes first.
+
+use deadpool_postgres::GenericClient;
+
+use crate::database::Database;
+use crate::error::PostgresError;
+
+/// One part of Seriatim that keeps tables in the schema, with its migrations in order.
+pub(crate) struct Component {
+    /// Its name in the table of versions.
+    pub name: &'static str,
+    /// The SQL of version 1, 2, ….
+    pub migrations: &'static [&'static str],
+}
+
+const VERSIONS: &str = include_str!("../migrations/versions.sql");
+const KNOWN: &str = include_str!("../queries/migration_known.sql");
+const READ: &str = include_str!("../queries/migration_read.sql");
+const WRITE: &str = include_str!("../queries/migration_write.sql");
+const LOCK: &str = include_str!("../queries/migration_lock.sql");
+
+const DOING: &str = "setting up Seriatim's tables in";
+
+/// What is there already.
+struct Known {
+    version: usize,
+    schema_exists: bool,
+    role: String,
+}
+
+/// Brings a component's tables up to date. Two processes at once are fine: the second finds nothing left to do.
+///
+/// All of it is one transaction, so a crash leaves nothing half made.
+pub(crate) async fn migrate(database: &Database, component: &Component) -> Result<(), PostgresError> {
+    let mut client = database.client().await?;
+    let error = |cause| database.error(DOING, cause);
+    let known = known(&client, database, component).await.map_err(error)?;
+    if known.version >= component.migrations.len() {
+        return Ok(());
+    }
+    let made = async {
+        let transaction = client.transaction().await?;
+        transaction.batch_execute(&database.sql(LOCK)).await?;
+        // Somebody else may have made them while this one waited for the lock.
+        let known = self::known(&transaction, database, component).await?;
+        if !known.schema_exists {
+            transaction.batch_execute(&format!("create schema {}", database.schema())).await?;
+        }
+        transaction.batch_execute(&database.sql(VERSIONS)).await?;
+        for (index, migration) in component.migrations.iter().enumerate().skip(known.version) {
+            transaction.batch_execute(&database.sql(migration)).await?;
+            let number = i32::try_from(index + 1).unwrap_or(i32::MAX);
+            transaction.execute(&*database.sql(WRITE), &[&component.name, &number]).await?;
+        }
+        transaction.commit().await
+    };
+    made.await.map_err(|cause| not_allowed(database, &known, cause))
+}
+
+/// A role that may not make the schema or its tables is told what to have granted.
+fn not_allowed(database: &Database, known: &Known, cause: tokio_postgres::Error) -> PostgresError {
+    let error = database.error(DOING, cause);
+    if error.code() != Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE) {
+        return error;
+    }
+    let (schema, role) = (database.schema(), quoted(&known.role));
+    let remedy = match known.schema_exists {
+        false => format!("let its owner run: create schema {schema} authorization {role}"),
+        true => format!(
+            "let its owner run: grant create, usage on schema {schema} to {role}; a table there that another \
+             role owns can be changed by that role only"
+        ),
+    };
+    PostgresError::person(
+        database.name(),
+        DOING,
+        &format!("the role {role} may not ({})", said(&error)),
+        remedy,
+    )
+}
+
+fn said(error: &PostgresError) -> String {
+    let db = error.postgres().and_then(|cause| cause.as_db_error());
+    db.map_or_else(String::new, |db| db.message().to_owned())
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+async fn known(
+    client: &impl GenericClient,
+    database: &Database,
+    component: &Component,
+) -> Result<Known, tokio_postgres::Error> {
+    let table = format!("{}.version", database.schema());
+    let row = client.query_one(KNOWN, &[&database.schema().as_str(), &table]).await?;
+    let version = match row.get(0) {
+        true => client.query_one(&*database.sql(READ), &[&component.name]).await?.get::<_, i32>(0),
+        false => 0,
+    };
+    let version = usize::try_from(version).unwrap_or(0);
+    Ok(Known { version, schema_exists: row.get(1), role: row.get(2) })
+}
+
+/// How many migrations of the component the database has. Zero when Seriatim was never here.
+pub(crate) async fn version(database: &Database, component: &Component) -> Result<usize, PostgresError> {
+    let client = database.client().await?;
+    let known = known(&client, database, component).await;
+    known
+        .map(|known| known.version)
+        .map_err(|cause| database.error("looking for Seriatim's tables in", cause))
+}
+
+/// The SQL of the migrations that the database does not have yet, as a script.
+pub(crate) async fn script(database: &Database, component: &Component) -> Result<String, PostgresError> {
+    let client = database.client().await?;
+    let known = known(&client, database, component).await;
+    let known = known.map_err(|cause| database.error("looking for Seriatim's tables in", cause))?;
+    let mut script = String::new();
+    if !known.schema_exists {
+        script += &format!("create schema {};\n", database.schema());
+    }
+    if known.version < component.migrations.len() {
+        script += &database.sql(VERSIONS);
+    }
+    for (index, migration) in component.migrations.iter().enumerate().skip(known.version) {
+        script += &database.sql(migration);
+        script += &format!(
+            "insert into {}.version (component, version) values ('{}', {});\n",
+            database.schema(),
+            component.name,
+            index + 1
+        );
+    }
+    Ok(script)
+}

@@ -1,0 +1,138 @@
+//! Hosts: joining, leaving, and who is there.
+
+use seriatim::lease::{HostView, Liveness};
+use seriatim::name::{FeedName, HostName, SessionId};
+use seriatim::store::{JoinError, Session, StoreError};
+use tokio_postgres::Row;
+
+use super::presence::{Lock, Presence, lock_key};
+use super::{channel, rows};
+use crate::database::Database;
+
+const ENTER: &str = include_str!("../../queries/host_enter.sql");
+const BY_NAME: &str = include_str!("../../queries/host_by_name.sql");
+const DELETE: &str = include_str!("../../queries/host_delete.sql");
+const BURY: &str = include_str!("../../queries/host_bury.sql");
+const RELEASE_ALL: &str = include_str!("../../queries/lease_release_all.sql");
+const NOTIFY: &str = include_str!("../../queries/notify.sql");
+
+/// How often joining is tried when the name's holder comes and goes at the same moment.
+const TRIES: usize = 5;
+
+/// Who holds a name.
+struct Holder {
+    session: SessionId,
+    beat: u64,
+    lock: Lock,
+}
+
+/// Enters a host under its name, if that is free, or its holder is dead for sure or the one to be replaced.
+pub(super) async fn join(
+    database: &Database,
+    presence: &Presence,
+    host: &HostName,
+    feeds: &[FeedName],
+    replacing: Option<&SessionId>,
+) -> Result<Session, JoinError> {
+    let dead = presence.look_twice().await?;
+    bury(database, &dead).await?;
+    let session = Session { host: host.clone(), id: SessionId::random(), feeds: feeds.to_vec() };
+    let mut replaced = replacing.cloned();
+    for _ in 0..TRIES {
+        if enter(database, &session, replaced.as_ref()).await? {
+            presence.hold(&session.id).await;
+            return Ok(session);
+        }
+        let Some(holder) = holder(database, host).await? else { continue };
+        if dead.contains(&(holder.session.clone(), holder.lock.number)) {
+            replaced = Some(holder.session);
+            continue;
+        }
+        let liveness = presence.liveness(&holder.session, &holder.lock);
+        let (session, beat) = (holder.session, holder.beat);
+        return Err(JoinError::NameTaken { host: host.clone(), session, beat, liveness });
+    }
+    let said = "its holder comes and goes";
+    Err(StoreError::unavailable(format!("joining as {host} in {}", database.name()), said).into())
+}
+
+/// One try. The old holder's leases are free afterwards.
+async fn enter(
+    database: &Database,
+    session: &Session,
+    replacing: Option<&SessionId>,
+) -> Result<bool, StoreError> {
+    let feeds: Vec<&str> = session.feeds.iter().map(FeedName::as_str).collect();
+    let (host, id, key) = (session.host.as_str(), session.id.as_str(), lock_key(&session.id));
+    let replacing = replacing.map(SessionId::as_str);
+    let mut client = database.client().await?;
+    let entered = async {
+        let transaction = client.transaction().await?;
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+            [&host, &id, &feeds, &key, &replacing];
+        if transaction.execute(&*database.sql(ENTER), &parameters).await? == 0 {
+            return Ok(false);
+        }
+        // A statement of its own: a lease that the old session took a moment ago is seen, too.
+        if let Some(replaced) = replacing {
+            transaction.execute(&*database.sql(RELEASE_ALL), &[&replaced]).await?;
+        }
+        transaction.query_one(&*database.sql(NOTIFY), &[&channel(database)]).await?;
+        transaction.commit().await?;
+        Ok(true)
+    };
+    entered.await.map_err(|cause| database.error("joining in", cause).into())
+}
+
+async fn holder(database: &Database, host: &HostName) -> Result<Option<Holder>, StoreError> {
+    let found = database.query("joining in", BY_NAME, &[&host.as_str()]).await?;
+    let holder = |row: &Row| {
+        let (session, beat) = (rows::session_id(row, 0)?, rows::number(row, 1)?);
+        Ok(Holder { session, beat, lock: Lock::read(row, 2)? })
+    };
+    found.first().map(holder).transpose()
+}
+
+/// Takes out hosts that have been dead for long. Their leases then have an owner that is not there: anybody may take them.
+async fn bury(database: &Database, dead: &[(SessionId, i32)]) -> Result<(), StoreError> {
+    if dead.is_empty() {
+        return Ok(());
+    }
+    let (sessions, numbers): (Vec<&str>, Vec<i32>) =
+        dead.iter().map(|(session, number)| (session.as_str(), *number)).unzip();
+    database.query("joining in", BURY, &[&sessions, &numbers]).await?;
+    Ok(())
+}
+
+/// Takes a host out and sets its leases free.
+pub(super) async fn leave(
+    database: &Database,
+    presence: &Presence,
+    session: &Session,
+) -> Result<(), StoreError> {
+    let mut client = database.client().await?;
+    let left = async {
+        let transaction = client.transaction().await?;
+        transaction.execute(&*database.sql(DELETE), &[&session.id.as_str()]).await?;
+        transaction.execute(&*database.sql(RELEASE_ALL), &[&session.id.as_str()]).await?;
+        transaction.query_one(&*database.sql(NOTIFY), &[&channel(database)]).await?;
+        transaction.commit().await
+    };
+    left.await.map_err(|cause| StoreError::from(database.error("leaving", cause)))?;
+    presence.let_go(&session.id);
+    Ok(())
+}
+
+/// A host as the store's view returns it.
+pub(super) fn host_view(row: &Row, presence: &Presence) -> Result<HostView, StoreError> {
+    let session = rows::session_id(row, 3)?;
+    let liveness: Liveness = presence.liveness(&session, &Lock::read(row, 10)?);
+    Ok(HostView {
+        name: rows::host_name(row, 0)?,
+        session,
+        feeds: rows::feed_names(row, 8)?,
+        beat: rows::number(row, 5)?,
+        seen_at: rows::time(row, 9)?,
+        liveness,
+    })
+}

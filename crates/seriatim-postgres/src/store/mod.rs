@@ -1,0 +1,215 @@
+//! The store for a fleet: a schema of Seriatim's own in a PostgreSQL database.
+//!
+//! Every operation is one statement where that is possible, and one short transaction in READ COMMITTED where it is not. An
+//! owner's write names session and epoch in its WHERE: PostgreSQL looks at them again once it has the row's lock, so of two
+//! who write at once the second sees what the first did.
+//!
+//! ```text
+//!   pool ─────────▶ leases, checkpoints, parked
+//!   one connection ▶ holds the locks of this process's hosts, and listens (see `presence`)
+//! ```
+
+mod checkpoint;
+mod grants;
+mod hosts;
+mod leases;
+mod parked;
+mod presence;
+mod rows;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use seriatim::change::{Change, Position};
+use seriatim::lease::{Lease, LeaseView, View};
+use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
+use seriatim::store::{
+    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedObject, Renewal, Session, Store,
+    StoreError,
+};
+use seriatim::value::Key;
+
+pub(crate) use checkpoint::Right;
+pub(crate) use parked::park;
+
+use crate::database::Database;
+use crate::error::PostgresError;
+use crate::migrate::{Component, migrate, version};
+use checkpoint::Fence;
+use presence::Presence;
+
+pub(crate) const COMPONENT: Component =
+    Component { name: "store", migrations: &[include_str!("../../migrations/store/0001_store.sql")] };
+const IDENTITY: &str = include_str!("../../queries/store_identity.sql");
+const VIEW: &str = include_str!("../../queries/view.sql");
+
+/// The store in a PostgreSQL database, for any number of hosts on any number of machines.
+///
+/// A host's process that dies is noticed at once: the server frees a lock that a connection of it held. Dropping the store
+/// frees the locks of all hosts that joined through it, as the end of the process would.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use seriatim::Store;
+/// use seriatim_postgres::PostgresStore;
+///
+/// let store = PostgresStore::connect("postgres://ada@db.example/shop?sslmode=require").await?;
+/// println!("{} feeds", store.feeds().await?.len());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct PostgresStore {
+    database: Database,
+    presence: Presence,
+}
+
+impl PostgresStore {
+    /// Connects to the store at this URL, making the schema and the tables that are missing.
+    pub async fn connect(url: &str) -> Result<Self, PostgresError> {
+        PostgresStore::on(Database::connect(url)?).await
+    }
+
+    /// The store in a database that is known already, making the schema and the tables that are missing.
+    pub async fn on(database: Database) -> Result<Self, PostgresError> {
+        migrate(&database, &COMPONENT).await?;
+        let presence = Presence::new(database.clone());
+        Ok(PostgresStore { database, presence })
+    }
+
+    /// Connects to the store at this URL if there is one; `None` when its tables are missing. Makes nothing.
+    pub async fn connect_existing(url: &str) -> Result<Option<Self>, PostgresError> {
+        PostgresStore::existing(Database::connect(url)?).await
+    }
+
+    /// The store in a database that is known already, if there is one; `None` when its tables are missing. Makes nothing.
+    pub async fn existing(database: Database) -> Result<Option<Self>, PostgresError> {
+        if version(&database, &COMPONENT).await? == 0 {
+            return Ok(None);
+        }
+        PostgresStore::on(database).await.map(Some)
+    }
+
+    /// What this database's role may not do and the store needs, as statements for somebody who may grant it. Changes nothing.
+    pub async fn missing_grants(database: &Database) -> Result<Vec<String>, PostgresError> {
+        grants::missing(database).await
+    }
+
+    /// The database that the store is in.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+/// Where hosts tell each other that leases have changed.
+fn channel(database: &Database) -> String {
+    format!("{}_store", database.schema().as_str())
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn identity(&self) -> Result<StoreId, StoreError> {
+        // Nothing comes back when somebody else gives it its identity at this very moment: the next look sees that.
+        for _ in 0..3 {
+            let fresh = StoreId::random();
+            let known = self.database.query("reading the identity of", IDENTITY, &[&fresh.as_str()]).await?;
+            if let Some(row) = known.first() {
+                return StoreId::new(rows::get(row, 0)?).map_err(rows::bad);
+            }
+        }
+        Err(StoreError::unavailable("reading the store's identity", "it is just being set up"))
+    }
+
+    async fn join(
+        &self,
+        host: &HostName,
+        feeds: &[FeedName],
+        replacing: Option<&SessionId>,
+    ) -> Result<Session, JoinError> {
+        hosts::join(&self.database, &self.presence, host, feeds, replacing).await
+    }
+
+    async fn leave(&self, session: &Session) -> Result<(), StoreError> {
+        hosts::leave(&self.database, &self.presence, session).await
+    }
+
+    async fn ensure(&self, feed: &FeedName, partitions: u32, start: &Position) -> Result<(), EnsureError> {
+        leases::ensure(&self.database, feed, partitions, start).await
+    }
+
+    async fn wait(&self, timeout: Duration) {
+        self.presence.wait(timeout).await;
+    }
+
+    async fn feeds(&self) -> Result<Vec<FeedName>, StoreError> {
+        leases::feeds(&self.database).await
+    }
+
+    async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
+        self.presence.note_news();
+        let feeds: Vec<&str> = feeds.iter().map(FeedName::as_str).collect();
+        let rows = self.database.query("reading the leases of", VIEW, &[&feeds]).await?;
+        let (leases, hosts): (Vec<_>, Vec<_>) =
+            rows.iter().partition(|row| row.get::<_, Option<i32>>(1).is_some());
+        let leases: Result<Vec<_>, _> = leases.into_iter().map(leases::lease_view).collect();
+        let hosts: Result<Vec<_>, _> =
+            hosts.into_iter().map(|row| hosts::host_view(row, &self.presence)).collect();
+        let mut view = View { leases: leases?, hosts: hosts? };
+        view.leases.sort_by(|one, other| one.id.cmp(&other.id));
+        view.hosts.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(view)
+    }
+
+    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
+        leases::acquire(&self.database, session, seen).await
+    }
+
+    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
+        leases::renew(&self.database, session, leases).await
+    }
+
+    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
+        leases::request_hand_over(&self.database, seen, to).await
+    }
+
+    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
+        leases::release(&self.database, lease, keep_for).await
+    }
+
+    async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        match checkpoint::checkpoint(&self.database, lease, checkpoint).await? {
+            Fence::Open => Ok(()),
+            Fence::Closed { by } => Err(CheckpointError::Fenced { by }),
+        }
+    }
+
+    async fn rewind(
+        &self,
+        seen: &LeaseView,
+        position: &Position,
+        parked: OnRewind,
+    ) -> Result<bool, StoreError> {
+        leases::rewind(&self.database, seen, position, parked).await
+    }
+
+    async fn parked(
+        &self,
+        feed: &FeedName,
+        partition: Option<Partition>,
+    ) -> Result<Vec<ParkedObject>, StoreError> {
+        parked::list(&self.database, feed, partition).await
+    }
+
+    async fn parked_changes(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        limit: usize,
+    ) -> Result<Vec<Change>, StoreError> {
+        parked::changes(&self.database, feed, key, limit).await
+    }
+
+    async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
+        leases::forget(&self.database, feed).await
+    }
+}

@@ -1,0 +1,144 @@
+//! A row that changes all the time, consumers that are slow or stopped, and what is left on the disk.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use seriatim::FeedName;
+use seriatim::source::{Limit, Start};
+
+use crate::log_kit::{Follower, ORDERS, Shop, told};
+
+const HOT: &str = r#"upsert {"id":7}"#;
+
+#[tokio::test]
+async fn a_row_that_changes_all_the_time_reaches_a_slow_consumer() {
+    let shop = Shop::with(ORDERS).await;
+    shop.sql("insert into orders select g, 0 from generate_series(1, 200) g").await;
+    let mut slow = Follower::open(shop.source().log("orders").partitions(1), Start::Now).await;
+    shop.sql("update orders set amount = 1").await;
+    shop.number("select coalesce(seriatim.log_id_orders_update_seq(), 0)").await;
+    for round in 0..30 {
+        // Everything changes faster than it reads.
+        shop.sql("update orders set amount = amount + 1 where id = 7 or id > 100").await;
+        shop.number("select coalesce(seriatim.log_id_orders_update_seq(), 0)").await;
+        let (changes, _) = slow.read(Limit { rows: 10, bytes: usize::MAX }).await;
+        slow.consumed().await;
+        if told(&changes).contains(&HOT.to_owned()) {
+            assert!(round <= 2, "it stands where it stood at first, round {round}");
+            return;
+        }
+    }
+    panic!("the hot row was never seen");
+}
+
+#[tokio::test]
+async fn a_hot_row_is_locked_all_the_time_and_reaches_everybody_within_a_bound() {
+    let shop = Shop::with(ORDERS).await;
+    shop.sql("insert into orders select g, 0 from generate_series(1, 50) g").await;
+    let log = |name: &str| shop.source().log("orders").partitions(1).named(FeedName::new(name).unwrap());
+    let mut fast = Follower::open(log("fast"), Start::Now).await;
+    let _stopped = Follower::open(log("stopped"), Start::Now).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for _ in 0..4 {
+        let (client, over) = (shop.place.client().await, over.clone());
+        writers.push(tokio::spawn(async move {
+            let mut written = 0u32;
+            while !over.load(Ordering::Relaxed) {
+                client.batch_execute("update orders set amount = amount + 1 where id = 7").await.unwrap();
+                written += 1;
+            }
+            written
+        }));
+    }
+    // Among four writers that take turns the row is locked nearly always. Each read finds a newer state all the same.
+    let (mut seen, mut reads, mut last) = (0, 0, -1i64);
+    while seen < 20 {
+        let (changes, _) = fast.read(Limit { rows: 1000, bytes: usize::MAX }).await;
+        fast.consumed().await;
+        reads += 1;
+        assert!(reads <= 400, "after {reads} reads only {seen} states were seen");
+        for amount in crate::log_kit::values(&changes, "amount") {
+            let amount: i64 = amount.parse().unwrap();
+            if amount > last {
+                (seen, last) = (seen + 1, amount);
+            }
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    let mut written = 0;
+    for writer in writers {
+        written += writer.await.unwrap();
+    }
+    assert!(written > 100, "{written}");
+    fast.drain().await;
+    let amount = shop.number("select amount::bigint from orders where id = 7").await;
+    assert_eq!(fast.states[r#"{"id":7}"#], format!("[7,{amount}]"));
+    let places = shop.number("select count(*) from seriatim.log_id_orders_places where id = 7").await;
+    assert!(places <= 3, "at most one for each consumer and the newest: {places}");
+}
+
+#[tokio::test]
+async fn a_stopped_consumer_slows_nobody_and_finds_each_key_once_more() {
+    let shop = Shop::with(ORDERS).await;
+    shop.sql("insert into orders select g, 0 from generate_series(1, 20) g").await;
+    let log = |name: &str| shop.source().log("orders").partitions(2).named(FeedName::new(name).unwrap());
+    let mut stopped = Follower::open(log("stopped"), Start::Now).await;
+    let mut fast = Follower::open(log("fast"), Start::Now).await;
+    for amount in 1..=50 {
+        shop.sql(&format!("update orders set amount = {amount}")).await;
+        assert_eq!(fast.drain().await.len(), 20, "each change is told at once");
+        fast.consumed().await;
+    }
+    let places = shop.number("select count(*) from seriatim.log_id_orders_places").await;
+    assert!(places <= 40, "one for the stopped consumer, and the newest: {places}");
+    assert!(stopped.drain().await.len() <= 40);
+    assert_eq!(stopped.states, fast.states);
+    stopped.consumed().await;
+    assert_eq!(
+        shop.number("select count(*) from seriatim.log_id_orders_places").await,
+        20,
+        "nobody needs the rest"
+    );
+}
+
+#[tokio::test]
+async fn a_log_does_not_grow_with_churn() {
+    let shop = Shop::with(ORDERS).await;
+    shop.sql("insert into orders select g, 0 from generate_series(1, 500) g").await;
+    let mut follower =
+        Follower::open(shop.source().log("orders").partitions(1).with_deletes(), Start::Beginning).await;
+    let size = "select pg_total_relation_size('seriatim.log_id_orders_keys') + pg_total_relation_size('seriatim.log_id_orders_places') \
+                + pg_total_relation_size('seriatim.log_pass') + pg_total_relation_size('seriatim.log_partial') \
+                + pg_total_relation_size('seriatim.log_consumer') + pg_total_relation_size('seriatim.log')";
+    let mut sizes = Vec::new();
+    for round in 0..60 {
+        for _ in 0..5 {
+            shop.sql("update orders set amount = amount + 1").await;
+            follower.drain().await;
+            follower.consumed().await;
+        }
+        shop.sql(&format!("delete from orders where id % 10 = {0}; insert into orders select g, 0 from generate_series(1, 500) g where g % 10 = {0}", round % 10)).await;
+        shop.sql(&format!("insert into orders values ({}, 0)", 1000 + round)).await;
+        follower.drain().await;
+        shop.sql(&format!("delete from orders where id = {}", 1000 + round)).await;
+        follower.drain().await;
+        follower.consumed().await;
+        // What autovacuum does when it comes by.
+        shop.sql("vacuum seriatim.log_id_orders_keys").await;
+        shop.sql("vacuum seriatim.log_id_orders_places").await;
+        shop.sql("vacuum seriatim.log_pass").await;
+        shop.sql("vacuum seriatim.log_consumer").await;
+        shop.sql("vacuum seriatim.log").await;
+        sizes.push(shop.number(size).await);
+    }
+    let holders = "select format('%s %s %s %s', pid, state, backend_xmin, query) from pg_stat_activity where backend_xmin is not null";
+    let (early, late, holders) = (sizes[20], sizes[59], shop.texts(holders).await);
+    assert!(late <= early + early / 10, "from {early} to {late} bytes: {sizes:?}, {holders:?}");
+    assert_eq!(
+        shop.number("select count(*) from seriatim.log_id_orders_keys").await,
+        500,
+        "deleted keys are forgotten"
+    );
+    assert_eq!(shop.number("select count(*) from seriatim.log_id_orders_places").await, 500);
+}

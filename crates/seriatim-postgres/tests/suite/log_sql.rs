@@ -1,0 +1,122 @@
+//! The log without the program: SQL alone, as a migration tool and a consumer in any language would use it.
+
+use crate::log_kit::{ORDERS, Shop};
+
+async fn keys_after(shop: &Shop, last: i64) -> Vec<String> {
+    shop.texts(&format!(
+        "select format('%s %s', modified_seq_id, id) from seriatim.log_id_orders where modified_seq_id > {last} \
+         order by modified_seq_id limit 100"
+    ))
+    .await
+}
+
+#[tokio::test]
+async fn the_files_can_be_run_by_any_tool_and_run_again() {
+    let shop = Shop::with(ORDERS).await;
+    let init = "select seriatim.log_id_init_tables('public', 'orders'); \
+                select seriatim.log_id_init_functions('public', 'orders'); \
+                select seriatim.log_id_init_triggers('public', 'orders')";
+    shop.init_by_sql(init).await;
+    shop.sql("insert into orders values (1, 0), (2, 0)").await;
+    shop.init_by_sql(init).await;
+    assert_eq!(shop.number("select seriatim.log_id_orders_lag(0)").await, 2);
+    assert_eq!(shop.number("select seriatim.log_id_orders_update_seq(1)").await, 1, "up to the batch size");
+    assert_eq!(shop.number("select seriatim.log_id_orders_update_seq(1)").await, 1);
+    assert_eq!(keys_after(&shop, 0).await, ["1 1", "2 2"]);
+    assert_eq!(shop.number("select count(*) from seriatim.log_id_orders_batch(1, 10)").await, 1);
+    assert_eq!(shop.number("select seriatim.log_id_orders_lag(1)").await, 1);
+}
+
+#[tokio::test]
+async fn a_consumer_in_sql_alone_handles_each_change_once_and_parks_what_fails() {
+    let shop = Shop::with(ORDERS).await;
+    shop.sql("insert into orders select g, g from generate_series(1, 5) g").await;
+    shop.init_by_sql("select seriatim.log_init('orders'); select seriatim.log_register('orders', 'mailer')")
+        .await;
+    shop.sql(
+        "create table mailed (id bigint, deleted boolean);
+         create function mail(key jsonb, deleted boolean) returns void language plpgsql as $$
+         begin
+             if (select amount from public.orders where id = (key->>'id')::bigint) = 3 then raise 'no such address'; end if;
+             insert into public.mailed values ((key->>'id')::bigint, deleted);
+         end $$",
+    )
+    .await;
+    let process = "select seriatim.log_process('orders', 'mailer', 'mail', 2)";
+    let list = "select coalesce(seriatim.log_list('orders', 3), 0)";
+    while shop.number(list).await > 0 {}
+    let mut last = -1;
+    loop {
+        let now = shop.number(process).await;
+        if now == last {
+            break;
+        }
+        last = now;
+    }
+    let mailed = "select id || ' ' || deleted from mailed order by 1";
+    assert_eq!(shop.texts(mailed).await, ["1 false", "2 false", "4 false", "5 false"]);
+    assert_eq!(
+        shop.texts("select key->>'id' || ' ' || error from seriatim.log_parked").await,
+        ["3 no such address"]
+    );
+    shop.sql("delete from orders where id = 1; update orders set amount = 33 where id = 3").await;
+    shop.number("select coalesce(seriatim.log_id_orders_update_seq(), 0)").await;
+    shop.number(process).await;
+    assert_eq!(shop.texts(mailed).await, ["1 false", "1 true", "2 false", "3 false", "4 false", "5 false"]);
+    assert_eq!(shop.number("select count(*) from seriatim.log_parked").await, 0, "handled in the end");
+    shop.number(process).await;
+    assert_eq!(shop.number("select count(*) from mailed").await, 6, "nothing twice");
+}
+
+#[tokio::test]
+async fn a_foreign_key_takes_the_key_of_a_deleted_row_along() {
+    let shop = Shop::with(ORDERS).await;
+    shop.init_by_sql("select seriatim.log_init('orders', foreign_key => true); select seriatim.log_register('orders', 'c')").await;
+    shop.sql("insert into orders select g, 0 from generate_series(1, 4) g").await;
+    shop.number("select seriatim.log_id_orders_update_seq()").await;
+    shop.sql("delete from orders where id = 2; update orders set id = 40 where id = 4").await;
+    assert_eq!(keys_after(&shop, 0).await, ["1 1", "3 3"], "at once");
+    shop.number("select seriatim.log_id_orders_update_seq()").await;
+    assert_eq!(keys_after(&shop, 0).await, ["1 1", "3 3", "5 40"]);
+    // A row that is being deleted while numbers are given leaves nothing behind either.
+    let deleter = shop.place.client().await;
+    shop.sql("update orders set amount = 1 where id = 3").await;
+    deleter.batch_execute("begin; delete from orders where id = 3").await.unwrap();
+    assert_eq!(shop.number("select seriatim.log_id_orders_update_seq()").await, 1, "it blocks nobody");
+    deleter.batch_execute("commit").await.unwrap();
+    assert_eq!(keys_after(&shop, 0).await, ["1 1", "5 40"]);
+    shop.number("select seriatim.log_consumed('orders', 'c', 6)").await;
+    shop.number("select seriatim.log_consumed('orders', 'c', 6)").await;
+    assert_eq!(shop.number("select count(*) from seriatim.log_id_orders_places").await, 2, "swept");
+    assert_eq!(shop.number("select count(*) from seriatim.log_id_orders_keys").await, 2);
+    let refused =
+        shop.writer.batch_execute("select seriatim.log_init_delete_trigger('orders')").await.unwrap_err();
+    assert!(refused.as_db_error().unwrap().message().contains("forgets a key with its row"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn without_a_foreign_key_and_without_deletes_vanished_rows_are_swept() {
+    let shop = Shop::with(ORDERS).await;
+    shop.init_by_sql(
+        "select seriatim.log_init('orders', deletes => false); select seriatim.log_register('orders', 'c')",
+    )
+    .await;
+    shop.sql("insert into orders select g, 0 from generate_series(1, 4) g").await;
+    shop.number("select seriatim.log_id_orders_update_seq()").await;
+    shop.sql("delete from orders where id = 2").await;
+    assert_eq!(keys_after(&shop, 0).await, ["1 1", "3 3", "4 4"]);
+    shop.number("select seriatim.log_consumed('orders', 'c', 4)").await;
+    assert_eq!(shop.number("select count(*) from seriatim.log_id_orders_keys").await, 3);
+    shop.sql("insert into orders values (2, 9)").await;
+    shop.number("select seriatim.log_id_orders_update_seq()").await;
+    assert_eq!(keys_after(&shop, 4).await, ["5 2"], "what comes back is noted anew");
+}
+
+#[tokio::test]
+async fn numbers_are_not_given_in_transactions_that_cannot_see_who_came_before() {
+    let shop = Shop::with(ORDERS).await;
+    shop.init_by_sql("select seriatim.log_init('orders')").await;
+    let wrong = "begin isolation level repeatable read; select seriatim.log_id_orders_update_seq()";
+    let refused = shop.writer.batch_execute(wrong).await.unwrap_err();
+    assert!(refused.as_db_error().unwrap().message().contains("READ COMMITTED"), "{refused:?}");
+}

@@ -1,0 +1,28 @@
+//! All integration tests of the crate, in one binary, against a PostgreSQL server of their own.
+
+// Helpers of tests are tests too.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+mod store_conformance;
+mod store_hosts;
+mod store_roles;
+mod store_fleet;
+mod database_tls;
+mod transaction;
+mod transaction_faults;
+mod sql_effect;
+mod journal_kit;
+mod journal_order;
+mod journal_values;
+mod journal_tables;
+mod journal_load;
+mod journal_model;
+mod journal_backfill;
+mod log_kit;
+mod log_order;
+mod log_hot;
+mod log_tables;
+mod log_backfill;
+mod log_sql;
+mod log_property;
