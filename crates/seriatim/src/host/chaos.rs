@@ -86,7 +86,25 @@ impl Store for Chaos {
         op!(self, self.inner.parked(f, p))
     }
     async fn parked_changes(&self, f: &FeedName, k: &Key, l: usize) -> Result<Vec<Change>, StoreError> {
-        self.inner.parked_changes(f, k, l).await
+        op!(self, self.inner.parked_changes(f, k, l))
+    }
+    async fn parked_object(&self, f: &FeedName, k: &Key) -> Result<Option<ParkedObject>, StoreError> {
+        op!(self, self.inner.parked_object(f, k))
+    }
+    async fn retry_parked(&self, f: &FeedName, k: Option<&Key>) -> Result<u64, StoreError> {
+        self.inner.retry_parked(f, k).await
+    }
+    async fn discard_parked(
+        &self,
+        f: &FeedName,
+        k: &Key,
+        d: Discard,
+        r: &str,
+    ) -> Result<Discarding, StoreError> {
+        self.inner.discard_parked(f, k, d, r).await
+    }
+    async fn discarded(&self, f: &FeedName, l: usize) -> Result<Vec<Discarded>, StoreError> {
+        self.inner.discarded(f, l).await
     }
     async fn forget(&self, f: &FeedName) -> Result<(), StoreError> {
         self.inner.forget(f).await
