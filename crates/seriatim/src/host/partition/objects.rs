@@ -207,31 +207,38 @@ impl Objects {
         left == 0
     }
 
-    /// Somebody asked for something: this is what the store has. It may be older than what is known here.
-    pub fn heard(&mut self, parked: &[ParkedObject], now: Instant) {
+    /// Somebody asked for something: this is what the store has. It may be older than what is known here, and the store is yet
+    /// to be told of what is `untold`.
+    pub fn heard(&mut self, parked: &[ParkedObject], untold: &HashSet<String>, now: Instant) {
         let mut missing: HashMap<String, Key> = self
             .objects
             .iter()
             .filter(|(_, object)| object.again.is_none())
             .map(|(identity, object)| (identity.clone(), object.key.clone()))
             .collect();
-        let due = Some(Again { due: now, phase: Phase::Due });
+        let due = |identity: &str| {
+            let phase = if untold.contains(identity) { Phase::Unstored } else { Phase::Due };
+            Some(Again { due: now, phase })
+        };
         for object in parked {
-            missing.remove(&object.key.identity());
+            let identity = object.key.identity();
+            missing.remove(&identity);
             let marked = object.failure.state == ParkedState::Retrying && object.failure.attempts == 0;
             match self.again(&object.key) {
-                None if object.failure.state == ParkedState::Retrying => self.set(&object.key, due),
-                Some(Again { phase: Phase::Due, .. }) if marked => self.set(&object.key, due),
+                None if object.failure.state == ParkedState::Retrying => {
+                    self.set(&object.key, due(&identity))
+                }
+                Some(Again { phase: Phase::Due, .. }) if marked => self.set(&object.key, due(&identity)),
                 _ => {}
             }
-            if let Some(kept) = self.objects.get(&object.key.identity()) {
+            if let Some(kept) = self.objects.get(&identity) {
                 let (changes, bytes) = (kept.changes, kept.bytes);
                 self.lets_go(&object.key, changes, bytes);
                 self.add(&object.key, object.waiting, object.bytes);
             }
         }
         // Discarded to the end. The next try finds that out, and what has come since.
-        missing.into_values().for_each(|key| self.set(&key, due));
+        missing.iter().for_each(|(identity, key)| self.set(key, due(identity)));
     }
 
     /// Whether any object is to be tried again.
@@ -322,7 +329,11 @@ mod tests {
             &[parked(1, 1, 5, ParkedState::Parked), parked(2, 1, 5, ParkedState::Parked)],
             now,
         );
-        objects.heard(&[parked(1, 1, 0, ParkedState::Retrying), parked(9, 1, 0, ParkedState::Retrying)], now);
+        objects.heard(
+            &[parked(1, 1, 0, ParkedState::Retrying), parked(9, 1, 0, ParkedState::Retrying)],
+            &HashSet::new(),
+            now,
+        );
         let mut due: Vec<String> =
             std::iter::from_fn(|| objects.take_due(now)).map(|key| key.identity()).collect();
         due.sort();

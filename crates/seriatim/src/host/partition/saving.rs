@@ -1,5 +1,6 @@
 //! When a partition's checkpoint is written, and what follows from that.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use super::{Closed, News, Running, Until};
 use crate::change::Position;
 use crate::clock;
 use crate::store::{Checkpoint, CheckpointError, StoreError};
+use crate::value::Key;
 
 /// A partition that only looked and found nothing moves its checkpoint this rarely.
 const IDLE_CHECKPOINT: Duration = Duration::from_secs(1);
@@ -98,12 +100,7 @@ impl Running {
                 self.saved = saved.position;
                 self.saved_upto = saved.passed;
                 self.saved_at = clock::now();
-                for key in self.parkings.drain(..saved.parked).filter_map(|parking| parking.change.key) {
-                    self.objects.stored(&key);
-                }
-                for unparking in self.unparkings.drain(..saved.unparked) {
-                    self.objects.stored(&unparking.key);
-                }
+                self.note_stored(saved.parked, saved.unparked);
                 self.tell_when_caught_up();
                 None
             }
@@ -124,6 +121,25 @@ impl Running {
             }
             Err(CheckpointError::Store(error)) => Some(Closed::Failed(error.to_string())),
         }
+    }
+
+    /// So much of what was to be parked and taken out is in the store. An object of which more has come since waits for that:
+    /// tried before, it would be found as it was.
+    fn note_stored(&mut self, parked: usize, unparked: usize) {
+        let stored = self.parkings.drain(..parked).filter_map(|parking| parking.change.key);
+        let stored: Vec<Key> =
+            stored.chain(self.unparkings.drain(..unparked).map(|unparking| unparking.key)).collect();
+        let untold = self.untold();
+        stored
+            .iter()
+            .filter(|key| !untold.contains(&key.identity()))
+            .for_each(|key| self.objects.stored(key));
+    }
+
+    /// The objects of which the store is yet to be told something.
+    pub(super) fn untold(&self) -> HashSet<String> {
+        let parked = self.parkings.iter().filter_map(|parking| parking.change.key.as_ref());
+        parked.chain(self.unparkings.iter().map(|unparking| &unparking.key)).map(Key::identity).collect()
     }
 
     /// Says, once, that everything is behind the checkpoint that was committed when it first saw the end, and that what had to

@@ -206,7 +206,10 @@ impl Running {
 
     pub(super) fn heard(&mut self, heard: Result<Heard, tokio::task::JoinError>) {
         match heard {
-            Ok(Ok(parked)) => self.objects.heard(&parked, clock::now()),
+            Ok(Ok(parked)) => {
+                let untold = self.untold();
+                self.objects.heard(&parked, &untold, clock::now());
+            }
             Ok(Err(error)) => {
                 tracing::warn!(lease = %self.lease.id, %error, "cannot look what is parked; trying again");
                 let again = self.setup.feed.settings.idle;
