@@ -202,13 +202,13 @@ impl<'a> Attempts<'a> {
     async fn failed_alone(&mut self, piece: Piece, failure: Failure) -> Result<(), End> {
         let failed = piece.failed + 1;
         let (lease, change) = (&self.lease.id, &piece.changes[0]);
-        let id = change.id;
+        let (id, since) = (change.id, self.rules.target.successes());
         // A change of everything has no object that could step aside.
         let has_object = change.key.is_some();
         if has_object {
-            self.rules.target.failed_for(change.lane(), &failure);
+            self.rules.target.failed_for(change.lane(), since, &failure);
         }
-        match self.rules.verdict(&failure, failed) {
+        match self.rules.verdict(&failure, failed, since) {
             Verdict::Again(pause) if has_object => {
                 tracing::warn!(%lease, id, attempt = failed, error = %failure, "failed; trying again in {pause:?}");
                 self.tally.again.insert(change.lane(), pause);
@@ -269,13 +269,16 @@ impl<'a> Attempts<'a> {
 }
 
 impl Rules {
-    /// What to do after a single change failed so often. While the target is away, nothing is given up for it.
-    pub fn verdict(&self, failure: &Failure, failed: u32) -> Verdict {
+    /// What to do after a single change failed so often, for the first time after so many successes. While the target may be to
+    /// blame, nothing is given up.
+    pub fn verdict(&self, failure: &Failure, failed: u32, since: u64) -> Verdict {
         let verdict = self.retry.after(failure.kind, failed, fastrand::f64());
         let wait = failure.retry_after.unwrap_or_default();
         match verdict {
             Verdict::Again(pause) => Verdict::Again(pause.max(wait)),
-            Verdict::GiveUp(_) if failure.kind == FailureKind::Change && self.target.is_away() => {
+            Verdict::GiveUp(_)
+                if failure.kind == FailureKind::Change && self.target.may_be_to_blame(since) =>
+            {
                 Verdict::Again(self.retry.backoff.pause(failed, fastrand::f64()).max(wait))
             }
             given_up => given_up,

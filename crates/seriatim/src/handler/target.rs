@@ -6,9 +6,11 @@
 //!     └──────────────────────── something succeeded ─────────────────────────┘  └─────────┘ not yet
 //! ```
 //!
-//! While it is away nothing is given up: what fails then says nothing about the object that failed.
+//! While it is away nothing is given up: what fails then says nothing about the object that failed. Unless something else has
+//! succeeded since the object first failed: then it is the object, whatever else is wrong.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +41,8 @@ pub(crate) struct Outage {
 pub(crate) struct Target {
     backoff: Backoff,
     outage: watch::Sender<Option<Outage>>,
+    /// How often something succeeded.
+    successes: AtomicU64,
     /// The objects that failed since anything last succeeded.
     failed_in_a_row: Mutex<HashSet<u64>>,
 }
@@ -51,7 +55,12 @@ pub(crate) struct Turn {
 
 impl Target {
     pub fn new(backoff: Backoff) -> Self {
-        Target { backoff, outage: watch::Sender::new(None), failed_in_a_row: Mutex::default() }
+        Target {
+            backoff,
+            outage: watch::Sender::new(None),
+            successes: AtomicU64::new(0),
+            failed_in_a_row: Mutex::default(),
+        }
     }
 
     /// What is wrong with it; `None` when it is there.
@@ -61,6 +70,16 @@ impl Target {
 
     pub fn is_away(&self) -> bool {
         self.outage.borrow().is_some()
+    }
+
+    /// How often something succeeded so far.
+    pub fn successes(&self) -> u64 {
+        self.successes.load(Ordering::Relaxed)
+    }
+
+    /// Whether a failure now may be the target's fault, for an object that first failed after so many successes.
+    pub fn may_be_to_blame(&self, since: u64) -> bool {
+        self.is_away() && self.successes() <= since
     }
 
     /// Waits until the target is there, or it is the caller's turn to find out. `None` when it is closing.
@@ -98,9 +117,10 @@ impl Target {
         self.note(failure.to_string(), wait, "the target is not there: nothing is handled until it is back");
     }
 
-    /// A change of this object failed. Many of them in a row are no accident, unless they can never succeed.
-    pub fn failed_for(&self, lane: u64, failure: &Failure) {
-        if failure.kind != FailureKind::Change {
+    /// A change of this object failed, for the first time after so many successes. Many such objects in a row are no accident,
+    /// unless they can never succeed.
+    pub fn failed_for(&self, lane: u64, since: u64, failure: &Failure) {
+        if failure.kind != FailureKind::Change || self.successes() > since {
             return;
         }
         let mut failed = self.failed_in_a_row.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,6 +137,7 @@ impl Target {
 
     /// Something was handled: the target is there.
     pub fn is_there(&self) {
+        self.successes.fetch_add(1, Ordering::Relaxed);
         self.failed_in_a_row.lock().unwrap_or_else(PoisonError::into_inner).clear();
         if self.is_away() {
             let was_away = self.outage.send_replace(None).is_some();
@@ -221,16 +242,19 @@ mod tests {
     #[test]
     fn a_few_bad_objects_are_bad_objects_and_many_in_a_row_are_a_bad_target() {
         let target = Target::new(Backoff::default());
+        let fails = |lane| target.failed_for(lane, target.successes(), &Failure::change("no"));
         for _ in 0..3 {
-            (0..TOO_MANY_IN_A_ROW as u64 - 1)
-                .for_each(|lane| target.failed_for(lane, &Failure::change("no")));
+            (1..TOO_MANY_IN_A_ROW as u64).for_each(fails);
             assert!(!target.is_away());
             target.is_there();
         }
-        (0..1000).for_each(|_| target.failed_for(7, &Failure::change("no")));
+        (0..1000).for_each(|_| fails(7));
         assert!(!target.is_away(), "one object, however often");
-        (0..TOO_MANY_IN_A_ROW as u64).for_each(|lane| target.failed_for(lane, &Failure::change("no")));
-        assert!(target.is_away());
+        (0..1000).for_each(|lane| target.failed_for(lane, 0, &Failure::change("no")));
+        assert!(!target.is_away(), "others have succeeded since these first failed");
+        (0..TOO_MANY_IN_A_ROW as u64).for_each(fails);
+        assert!(target.is_away() && target.may_be_to_blame(target.successes()));
+        assert!(!target.may_be_to_blame(0), "it is the object");
         target.is_there();
         assert!(!target.is_away());
     }

@@ -21,6 +21,8 @@ mod chaos;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod retries;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashSet};

@@ -405,6 +405,7 @@ impl Running {
             if parking.steps_aside() {
                 let pause = tally.again.get(&parking.change.lane()).copied().unwrap_or_default();
                 self.objects.try_again(key, now + pause);
+                self.objects.fails_since(key, self.setup.feed.target.successes());
             }
         }
     }

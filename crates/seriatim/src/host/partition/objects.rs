@@ -33,6 +33,8 @@ struct Object {
     bytes: u64,
     /// When it is tried again; `None` while it waits for somebody to ask.
     again: Option<Again>,
+    /// How often anything had succeeded when it began to fail.
+    since: u64,
 }
 
 /// The parked objects of one partition.
@@ -84,7 +86,7 @@ impl Objects {
         let (lanes, identity) = (&mut self.lanes, key.identity());
         let object = self.objects.entry(identity.clone()).or_insert_with(|| {
             *lanes.entry(key.hash()).or_default() += 1;
-            Object { key: key.clone(), changes: 0, bytes: 0, again: None }
+            Object { key: key.clone(), changes: 0, bytes: 0, again: None, since: 0 }
         });
         object.changes += changes;
         object.bytes += bytes;
@@ -154,6 +156,18 @@ impl Objects {
     /// The object is to be tried again at this time, once the store knows of it.
     pub fn try_again(&mut self, key: &Key, due: Instant) {
         self.set(key, Some(Again { due, phase: Phase::Unstored }));
+    }
+
+    /// The object fails from now on, after so many successes.
+    pub fn fails_since(&mut self, key: &Key, successes: u64) {
+        if let Some(object) = self.objects.get_mut(&key.identity()) {
+            object.since = successes;
+        }
+    }
+
+    /// How often anything had succeeded when the object began to fail.
+    pub fn since(&self, key: &Key) -> u64 {
+        self.objects.get(&key.identity()).map_or(0, |object| object.since)
     }
 
     /// What is known of the object is in the store.

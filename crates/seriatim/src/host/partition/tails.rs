@@ -155,9 +155,14 @@ impl Running {
     /// The first change of a parked object failed again.
     fn tail_failed(&mut self, key: &Key, change: &Change, failed: u32, failure: Failure) {
         self.lanes.park(key.hash());
-        self.setup.feed.target.failed_for(key.hash(), &failure);
+        let target = &self.setup.feed.target;
+        if failed == 1 {
+            self.objects.fails_since(key, target.successes());
+        }
+        let since = self.objects.since(key);
+        target.failed_for(key.hash(), since, &failure);
         let (lease, id) = (&self.lease.id, change.id);
-        let (verdict, now) = (self.rules().verdict(&failure, failed), clock::now());
+        let (verdict, now) = (self.rules().verdict(&failure, failed, since), clock::now());
         match verdict {
             Verdict::Again(pause) => {
                 tracing::warn!(%lease, id, attempt = failed, error = %failure, "failed; trying again in {pause:?}");
