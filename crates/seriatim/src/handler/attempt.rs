@@ -171,7 +171,8 @@ impl<'a> Attempts<'a> {
             CommitError::Failed(failure) => failure,
         };
         self.tally.failures += 1;
-        let named = failure.culprit.filter(|culprit| *culprit < piece.changes.len() && !self.tries.undoes());
+        let named = failure.culprit.filter(|culprit| *culprit < piece.changes.len());
+        let (named, undone) = if self.tries.undoes() { (None, named) } else { (named, None) };
         if let Some(culprit) = named {
             piece.changes.drain(..culprit);
             piece.from += culprit;
@@ -192,7 +193,7 @@ impl<'a> Attempts<'a> {
                 self.failed_alone(single, failure).await
             }
             None => {
-                piece.halve(&mut self.todo);
+                piece.split(undone, &mut self.todo);
                 Ok(())
             }
         }
@@ -334,12 +335,34 @@ impl End {
 
 impl Piece {
     /// Puts the two halves back, the first one on top.
-    fn halve(mut self, todo: &mut Vec<Piece>) {
-        let second = self.changes.split_off(self.changes.len() / 2);
-        let Some(middle) = self.changes.last().map(|change| change.position.clone()) else { return };
-        let from = self.from + self.changes.len();
-        todo.push(Piece { changes: second, from, failed: 0, upto: self.upto });
-        todo.push(Piece { upto: middle, failed: 0, ..self });
+    fn halve(self, todo: &mut Vec<Piece>) {
+        let middle = self.changes.len() / 2;
+        self.put_back(&[middle], todo);
+    }
+
+    /// Puts its parts back, the first one on top: what comes before the culprit, the culprit and the rest, or else two halves.
+    fn split(self, culprit: Option<usize>, todo: &mut Vec<Piece>) {
+        match culprit {
+            Some(culprit) => self.put_back(&[culprit + 1, culprit], todo),
+            None => self.halve(todo),
+        }
+    }
+
+    /// Puts the parts between these places back, the first one on top. The places are given from the last on.
+    fn put_back(mut self, places: &[usize], todo: &mut Vec<Piece>) {
+        for place in places {
+            let rest = self.changes.split_off(*place);
+            if rest.is_empty() {
+                continue;
+            }
+            let from = self.from + self.changes.len();
+            let before = self.changes.last().map_or(&self.upto, |change| &change.position).clone();
+            let upto = std::mem::replace(&mut self.upto, before);
+            todo.push(Piece { changes: rest, from, failed: 0, upto });
+        }
+        if !self.changes.is_empty() {
+            todo.push(Piece { failed: 0, ..self });
+        }
     }
 
     /// The first change alone; the others are put back.

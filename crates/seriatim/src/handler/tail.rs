@@ -65,7 +65,11 @@ impl Tail {
             match failure.kind {
                 FailureKind::Target => rules.target.is_gone(&failure),
                 _ if is_alone => return Tailed::Went { done, failure: Some(failure), failures },
-                _ => count /= 2,
+                // What comes before the culprit, where all of it was undone; or half of it.
+                _ => {
+                    count =
+                        failure.culprit.filter(|culprit| (1..count).contains(culprit)).unwrap_or(count / 2)
+                }
             }
             if done > 0 {
                 return Tailed::Went { done, failure: None, failures };

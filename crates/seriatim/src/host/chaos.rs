@@ -146,7 +146,10 @@ impl TransactionalHandler for Tx {
         checkpoint: &Checkpoint,
         context: &Context,
     ) -> Result<(), CommitError> {
-        if let Some(failure) = changes.iter().find_map(|c| self.ills.of(c)) {
+        let ill = changes.iter().enumerate().find_map(|(n, c)| self.ills.of(c).map(|failure| (n, failure)));
+        if let Some((culprit, failure)) = ill {
+            // Some handlers know which change it was, and some do not.
+            let failure = if fastrand::bool() { failure.at(culprit) } else { failure };
             return Err(CommitError::Failed(failure));
         }
         self.store.maybe().await?;

@@ -43,9 +43,12 @@ impl Work {
     }
 
     fn fails(&self, changes: &[Change]) -> Option<Failure> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let ill = self.ill.lock().unwrap();
-        changes.iter().find_map(|change| ill.get(&number(change)).map(|how| how()))
+        let culprit = changes.iter().position(|change| ill.contains_key(&number(change)))?;
+        let failure = ill[&number(&changes[culprit])]();
+        // Some handlers know which change it was, and some do not.
+        Some(if call % 2 == 0 { failure.at(culprit) } else { failure })
     }
 
     fn note(&self, changes: &[Change]) {
