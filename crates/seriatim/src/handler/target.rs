@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::{Backoff, Failure, FailureKind};
 use crate::clock;
+use crate::name::FeedName;
 
 /// When so many objects failed one after another and nothing succeeded in between, it is not the objects.
 pub(crate) const TOO_MANY_IN_A_ROW: usize = 100;
@@ -39,6 +40,8 @@ pub(crate) struct Outage {
 
 /// What all partitions of a feed on this host know about its target.
 pub(crate) struct Target {
+    /// Whose it is, for the log.
+    feed: FeedName,
     backoff: Backoff,
     outage: watch::Sender<Option<Outage>>,
     /// How often something succeeded.
@@ -54,8 +57,9 @@ pub(crate) struct Turn {
 }
 
 impl Target {
-    pub fn new(backoff: Backoff) -> Self {
+    pub fn new(feed: FeedName, backoff: Backoff) -> Self {
         Target {
+            feed,
             backoff,
             outage: watch::Sender::new(None),
             successes: AtomicU64::new(0),
@@ -142,7 +146,7 @@ impl Target {
         if self.is_away() {
             let was_away = self.outage.send_replace(None).is_some();
             if was_away {
-                tracing::info!("the target is back");
+                tracing::info!(feed = %self.feed, "the target is back");
             }
         }
     }
@@ -155,7 +159,7 @@ impl Target {
                 outage.next_try = outage.next_try.max(now + wait);
             }
             None => {
-                tracing::error!(%error, "{alarm}");
+                tracing::error!(feed = %self.feed, %error, "{alarm}");
                 let pause = self.backoff.pause(1, fastrand::f64()).max(wait);
                 let since = clock::wall();
                 *outage = Some(Outage { since, error, failures: 1, next_try: now + pause, trying: false });
@@ -177,7 +181,8 @@ impl Drop for Turn {
             outage.failures = outage.failures.saturating_add(1);
             let pause = self.target.backoff.pause(outage.failures, fastrand::f64());
             outage.next_try = outage.next_try.max(now + pause);
-            tracing::warn!(error = %outage.error, "the target is still not there; trying again in {pause:?}");
+            let feed = &self.target.feed;
+            tracing::warn!(%feed, error = %outage.error, "the target is still not there; trying again in {pause:?}");
             true
         });
     }
@@ -196,7 +201,7 @@ mod tests {
 
     fn target() -> (Arc<Target>, watch::Sender<bool>, watch::Receiver<bool>) {
         let (close, closing) = watch::channel(false);
-        (Arc::new(Target::new(Backoff::default())), close, closing)
+        (Arc::new(Target::new(FeedName::new("f").unwrap(), Backoff::default())), close, closing)
     }
 
     #[tokio::test(start_paused = true)]
@@ -241,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_few_bad_objects_are_bad_objects_and_many_in_a_row_are_a_bad_target() {
-        let target = Target::new(Backoff::default());
+        let target = Target::new(FeedName::new("f").unwrap(), Backoff::default());
         let fails = |lane| target.failed_for(lane, target.successes(), &Failure::change("no"));
         for _ in 0..3 {
             (1..TOO_MANY_IN_A_ROW as u64).for_each(fails);

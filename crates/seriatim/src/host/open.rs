@@ -33,7 +33,7 @@ pub(super) async fn feeds(
         let start = feed.open(&consumer, &settings.start).await.map_err(in_source)?;
         store.ensure(&name, feed.partitions(), &start).await?;
         let reader = reader::spawn(Arc::clone(&feed), settings.idle);
-        let target = Arc::new(Target::new(settings.retry.backoff));
+        let target = Arc::new(Target::new(name, settings.retry.backoff));
         let full = Mutex::default();
         let runtime = FeedRuntime { feed, consumer, handling, settings, stats, reader, until, target, full };
         feeds.push(Arc::new(runtime));

@@ -17,10 +17,12 @@ use crate::source::MemoryFeed;
 use crate::store::*;
 use crate::value::{Key, Value};
 
+type Illness = fn() -> Failure;
+
 /// What a handler does, for both kinds: fails for the keys that are ill, and notes the rest.
 #[derive(Clone, Default)]
 struct Work {
-    ill: Arc<Mutex<HashMap<i64, fn() -> Failure>>>,
+    ill: Arc<Mutex<HashMap<i64, Illness>>>,
     /// What was handled, in order: key and id.
     seen: Arc<Mutex<Vec<(i64, u64)>>>,
     calls: Arc<AtomicU64>,
@@ -34,7 +36,7 @@ fn number(change: &Change) -> i64 {
 }
 
 impl Work {
-    fn falls_ill(&self, key: i64, how: fn() -> Failure) {
+    fn falls_ill(&self, key: i64, how: Illness) {
         self.ill.lock().unwrap().insert(key, how);
     }
 
@@ -48,7 +50,7 @@ impl Work {
         let culprit = changes.iter().position(|change| ill.contains_key(&number(change)))?;
         let failure = ill[&number(&changes[culprit])]();
         // Some handlers know which change it was, and some do not.
-        Some(if call % 2 == 0 { failure.at(culprit) } else { failure })
+        Some(if call.is_multiple_of(2) { failure.at(culprit) } else { failure })
     }
 
     fn note(&self, changes: &[Change]) {
@@ -129,7 +131,10 @@ impl Scene {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                         match work.fails(std::slice::from_ref(&change)) {
                             Some(failure) => Err(failure),
-                            None => Ok(work.note(std::slice::from_ref(&change))),
+                            None => {
+                                work.note(std::slice::from_ref(&change));
+                                Ok(())
+                            }
                         }
                     }
                 }))

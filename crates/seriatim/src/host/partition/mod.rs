@@ -7,12 +7,13 @@
 //!                └── rejoins ── tail (in flight) ◀── when it is due, or somebody asked ◀──┘
 //! ```
 
+mod full;
 mod objects;
 mod saving;
 mod tails;
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -26,6 +27,7 @@ use crate::handler::{Attempts, Batch, Handling, Lanes, Plain, Ran, Rules, Tally,
 use crate::lease::{Lease, LeaseId};
 use crate::source::SourceError;
 use crate::store::{Parking, Store, StoreError, Unparking};
+use full::Full;
 use objects::Objects;
 use saving::Saved;
 use tails::{Heard, TailLanded};
@@ -121,6 +123,8 @@ struct Running {
     store_knows_better: bool,
     /// The feed is to stop, for this reason, once what runs has finished.
     stopping: Option<String>,
+    /// Says so while no more can be parked.
+    full: Full,
     _open: OpenGuard,
 }
 
@@ -171,6 +175,7 @@ impl Running {
             quit: watch::Sender::new(false),
             store_knows_better: false,
             stopping: None,
+            full: Full::new(&setup.feed, &setup.lease.id),
             _open: setup.feed.reader.enter(),
             setup,
         })
@@ -309,34 +314,17 @@ impl Running {
             && self.lanes.weight() < super::ENOUGH_BYTES
             && self.lanes.span() < MOST_AHEAD;
         let may_read = self.setup.feed.until != Until::ShutDownOnlyParked;
-        if self.asked.is_none() && has_room && may_read && !self.is_full() {
+        let full = self.objects.full();
+        if self.setup.feed.until == Until::CaughtUp && !self.objects.is_retrying() {
+            let stop =
+                |why: &String| format!("partition {} can park no more: {why}", self.lease.id.partition);
+            self.stopping = self.stopping.take().or(full.as_ref().map(stop));
+        }
+        // A partition that can park no more waits, and says so, rather than lose or overtake anything.
+        let is_full = self.full.tell(full);
+        if self.asked.is_none() && has_room && may_read && !is_full {
             self.asked = Some(self.setup.feed.reader.want(self.lease.id.partition, self.read.clone()));
         }
-    }
-
-    /// Whether as much is parked as may be. Then the partition waits, and says so, rather than lose or overtake anything.
-    fn is_full(&mut self) -> bool {
-        let full = self.objects.full();
-        let is_full = full.is_some();
-        let mut told = self.setup.feed.full.lock().unwrap_or_else(PoisonError::into_inner);
-        let partition = self.lease.id.partition;
-        match full {
-            None => {
-                if told.remove(&partition).is_some() {
-                    tracing::info!(lease = %self.lease.id, "there is room to park again: it goes on");
-                }
-            }
-            Some(why) => {
-                if !told.contains_key(&partition) {
-                    tracing::error!(lease = %self.lease.id, "it waits: {why}");
-                }
-                if self.setup.feed.until == Until::CaughtUp && !self.objects.is_retrying() {
-                    self.stopping.get_or_insert(format!("partition {partition} can park no more: {why}"));
-                }
-                told.insert(partition, why);
-            }
-        }
-        is_full
     }
 
     fn take_in(&mut self, answer: Result<Answer, oneshot::error::RecvError>) -> Option<Closed> {
