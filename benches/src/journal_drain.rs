@@ -35,6 +35,10 @@ impl Backlog {
         Backlog((changes / 4).max(1) * 4)
     }
 
+    pub(crate) fn changes(self) -> u64 {
+        self.0
+    }
+
     pub(crate) fn tenth(self) -> Self {
         Backlog::of(self.0 / 10)
     }

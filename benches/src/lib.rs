@@ -5,6 +5,7 @@
 
 mod journal_drain;
 mod machine;
+mod poison;
 
 use serde::Serialize;
 
@@ -42,7 +43,7 @@ impl Row {
 }
 
 /// The names of all measurements, in the order in which they are taken.
-pub const NAMES: [&str; 2] = ["journal-drain-sqlite", "growth-backlog-sqlite"];
+pub const NAMES: [&str; 3] = ["journal-drain-sqlite", "growth-backlog-sqlite", "poison-sqlite"];
 
 /// Takes the measurements of these names. `progress` is told what is being done.
 pub async fn measure(
@@ -62,6 +63,9 @@ pub async fn measure(
         rows.extend(small.map(|small| journal_drain::growth(&small, &large)));
         rows.insert(0, large);
         rows.retain(|row| names.contains(&row.name.as_str()));
+    }
+    if names.contains(&"poison-sqlite") {
+        rows.push(poison::poison(backlog.tenth(), progress).await?);
     }
     Ok(rows)
 }

@@ -59,6 +59,9 @@ pub enum Command {
     Tail(Tail),
     /// Sets a feed back or forward.
     Rewind(Rewind),
+    /// Shows objects that could not be handled, has them tried again, or drops what cannot be handled.
+    #[command(subcommand)]
+    Parked(Parked),
     /// Shows who owns which partition, frees one, or moves one to another host.
     #[command(subcommand)]
     Lease(Lease),
@@ -155,6 +158,85 @@ pub struct Rewind {
     /// Do it also while a host owns it: the host loses its lease and reads on from the new place.
     #[arg(long)]
     pub force: bool,
+}
+
+/// `seriatim parked`
+#[derive(Debug, Subcommand)]
+pub enum Parked {
+    /// Shows what is parked, by what went wrong.
+    List(ParkedList),
+    /// Shows one parked object with the changes that wait, and what was discarded of it.
+    Show(ParkedShow),
+    /// Has parked objects tried again, and waits until they are handled or have failed again.
+    Retry(ParkedRetry),
+    /// Drops the change that cannot be handled; the object's later changes go on.
+    Discard(ParkedDiscard),
+}
+
+/// `seriatim parked list`
+#[derive(Debug, Args)]
+pub struct ParkedList {
+    /// The feed; all feeds when left out.
+    #[arg(value_name = "FEED")]
+    pub feed: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Also those that failed just now and are tried again by themselves.
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `seriatim parked show`
+#[derive(Debug, Args)]
+pub struct ParkedShow {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// The object's key, such as {"id":42}.
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    pub key: String,
+    /// How many of the waiting changes to show.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub limit: usize,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `seriatim parked retry`
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["key", "all"]))]
+pub struct ParkedRetry {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// The object's key, such as {"id":42}.
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    pub key: Option<String>,
+    /// All parked objects of the feed.
+    #[arg(long)]
+    pub all: bool,
+    /// Mark them and do not wait.
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+/// `seriatim parked discard`
+#[derive(Debug, Args)]
+pub struct ParkedDiscard {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// The object's key, such as {"id":42}.
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    pub key: String,
+    /// Why; it is kept.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub reason: String,
+    /// Drop all that waits, not only the change that failed.
+    #[arg(long)]
+    pub tail: bool,
 }
 
 /// `seriatim lease`

@@ -1,6 +1,7 @@
 -- The parked objects of a feed, of one partition or (null) of all, oldest first.
-select partition, key, error, attempts, since,
-    (select count(*) from seriatim_parked_change c where c.feed = p.feed and c.object = p.object)
+select partition, key, error, attempts, since, retrying,
+    (select count(*) from seriatim_parked_change c where c.feed = p.feed and c.object = p.object),
+    (select cast(total(octet_length(change)) as integer) from seriatim_parked_change c where c.feed = p.feed and c.object = p.object)
 from seriatim_parked p
 where feed = ?1 and (?2 is null or partition = ?2)
 order by seq

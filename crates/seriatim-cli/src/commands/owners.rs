@@ -47,9 +47,11 @@ mod tests {
             version: 1,
             position: Position::number(0),
             hand_over_to: None,
+            asked: 0,
         };
         let seen_at = Timestamp::UNIX_EPOCH;
-        let host = HostView { name: host, session, feeds: vec![], beat: 1, seen_at, liveness };
+        let host =
+            HostView { name: host, session, feeds: vec![], beat: 1, seen_at, troubles: vec![], liveness };
         View { leases: vec![lease], hosts: vec![host] }
     }
 

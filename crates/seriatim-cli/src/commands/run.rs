@@ -74,7 +74,8 @@ fn announce(feed: &FeedConfig, guarantee: Guarantee) {
     }
 }
 
-fn settings(feed: &FeedConfig) -> FeedSettings {
+/// How the host is to run the feed.
+pub fn settings(feed: &FeedConfig) -> FeedSettings {
     FeedSettings {
         start: feed.start.clone(),
         batch: feed.handler.batch,
@@ -111,7 +112,8 @@ async fn tell_of_backfill(feed: Arc<dyn Feed>, store: Arc<dyn Store>, consumer: 
     }
 }
 
-fn explain(error: HostError) -> Error {
+/// Why a host ended, in the program's words.
+pub fn explain(error: HostError) -> Error {
     match error {
         HostError::Name(bad) => Error::usage(bad.to_string()),
         HostError::NameTaken(name) => Error::failed(format!("a host named {name} is already running"))

@@ -9,5 +9,6 @@ mod sources;
 mod feeds;
 mod hosts;
 mod leases;
+mod parked;
 mod running;
 mod postgres;

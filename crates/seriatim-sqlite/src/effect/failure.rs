@@ -1,29 +1,18 @@
 //! Whose fault an error of SQLite is: the change's, or the database's.
 
 use rusqlite::ErrorCode;
-use seriatim::change::Change;
 use seriatim::handler::Failure;
-use thiserror::Error;
 
 use super::bind::{Missing, NotRun};
-
-/// SQL that failed for one change.
-#[derive(Debug, Error)]
-#[error("{cause} (change {id}{of})")]
-struct Refused {
-    id: u64,
-    of: String,
-    #[source]
-    cause: rusqlite::Error,
-}
 
 /// What an error means for the changes of its transaction.
 pub(crate) fn failure_of(cause: rusqlite::Error) -> Failure {
     if is_the_databases(&cause) { Failure::target(cause) } else { Failure::change(cause) }
 }
 
-/// What an error of one change's statement means.
-pub(super) fn of_change(change: &Change, why: NotRun) -> Failure {
+/// What an error of a statement means for the one change that it was run for. It says nothing of the change itself: the same
+/// error of many objects is to be seen as one.
+pub(super) fn of_change(index: usize, why: NotRun) -> Failure {
     let cause = match why {
         NotRun::Missing(Missing(column)) => {
             let what = format!(
@@ -33,11 +22,7 @@ pub(super) fn of_change(change: &Change, why: NotRun) -> Failure {
         }
         NotRun::Sqlite(cause) => cause,
     };
-    if is_the_databases(&cause) {
-        return Failure::target(cause);
-    }
-    let of = change.key.as_ref().map_or_else(String::new, |key| format!(" of {key}"));
-    Failure::change(Refused { id: change.id, of, cause })
+    failure_of(cause).at(index)
 }
 
 /// SQL that SQLite does not accept fails for every change: none of them is to blame.

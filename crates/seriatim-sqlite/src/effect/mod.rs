@@ -62,9 +62,15 @@ impl SqlEffect {
 
     /// Runs the SQL for these changes, in order, on a connection that is in a transaction.
     pub fn apply(&self, changes: &[Change], connection: &Connection) -> Result<(), Failure> {
+        // Whether those before the culprit are done is for the caller to say, who ends the transaction.
+        self.run(changes, connection).map_err(|failure| Failure { culprit: None, ..failure })
+    }
+
+    /// As [`SqlEffect::apply`]; a failure names the change, and nothing says that those before it are done.
+    fn run(&self, changes: &[Change], connection: &Connection) -> Result<(), Failure> {
         let mut for_deletes = None;
         let mut for_others = None;
-        for change in changes {
+        for (index, change) in changes.iter().enumerate() {
             let (sql, prepared) = match (&self.delete_sql, change.op) {
                 (Some(sql), Op::Delete) => (sql, &mut for_deletes),
                 _ => (&self.sql, &mut for_others),
@@ -74,7 +80,7 @@ impl SqlEffect {
                 None => prepared.insert(prepare(connection, sql).map_err(failure::of_the_sql)?),
             };
             for statement in statements {
-                statement.run(change, self.columns).map_err(|why| failure::of_change(change, why))?;
+                statement.run(change, self.columns).map_err(|why| failure::of_change(index, why))?;
             }
         }
         Ok(())
@@ -84,7 +90,7 @@ impl SqlEffect {
     pub fn into_fn(
         self,
     ) -> impl Fn(&[Change], &Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static {
-        move |changes: &[Change], transaction: &Transaction<'_>| self.apply(changes, transaction)
+        move |changes: &[Change], transaction: &Transaction<'_>| self.run(changes, transaction)
     }
 
     /// This effect on the database in this file, each batch in a transaction of its own: at least once.

@@ -21,13 +21,16 @@ pub(crate) enum Fence {
     },
 }
 
-/// Moves the position and parks, if the lease is still its owner's. Belongs into a write transaction.
+/// Moves the position, takes out what is done and parks, if the lease is still its owner's. Belongs into a write transaction.
 pub(crate) fn checkpoint(connection: &Connection, lease: &Lease, checkpoint: &Checkpoint) -> Result<Fence> {
     let (feed, partition, session, epoch) = leases::owner(lease);
     let position = checkpoint.position.to_string();
     let mut statement = connection.prepare_cached(CHECKPOINT)?;
     if statement.execute((feed, partition, session, epoch, position))? == 0 {
         return closed(connection, lease);
+    }
+    for done in &checkpoint.unparked {
+        parked::unpark(connection, &lease.id.feed, done)?;
     }
     for parking in &checkpoint.parked {
         parked::park(connection, lease, parking)?;

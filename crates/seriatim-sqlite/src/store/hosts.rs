@@ -111,8 +111,8 @@ pub(super) fn leave(connection: &Connection, locks: &HostLocks, session: &Sessio
 /// Counts the heartbeat up. `false` when the name is not this session's any more.
 pub(super) fn renew(connection: &Connection, session: &Session) -> Result<bool> {
     let mut statement = connection.prepare_cached(RENEW)?;
-    let feeds = rows::to_json(&session.feeds);
-    let renewed = statement.execute((session.host.as_str(), session.id.as_str(), feeds))?;
+    let (feeds, troubles) = (rows::to_json(&session.feeds), rows::to_json(&session.troubles));
+    let renewed = statement.execute((session.host.as_str(), session.id.as_str(), feeds, troubles))?;
     Ok(renewed == 1)
 }
 
@@ -126,6 +126,7 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<HostView>> {
             feeds: rows::json(row, 2)?,
             beat: rows::number(row, 3)?,
             seen_at: rows::time(row, 4)?,
+            troubles: rows::json(row, 5)?,
             liveness: Liveness::Unknown,
         })
     })?;

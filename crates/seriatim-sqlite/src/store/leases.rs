@@ -81,6 +81,7 @@ fn lease_view(feed: &FeedName, row: &rusqlite::Row<'_>) -> Result<LeaseView> {
         version: rows::number(row, 4)?,
         position: rows::position(row, 5)?,
         hand_over_to: rows::optional(row, 6, rows::host_name)?,
+        asked: rows::number(row, 7)?,
     })
 }
 

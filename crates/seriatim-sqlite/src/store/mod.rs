@@ -9,6 +9,7 @@
 //! ```
 
 mod checkpoint;
+mod discarded;
 mod hosts;
 mod leases;
 mod liveness;
@@ -26,8 +27,8 @@ use seriatim::change::{Change, Position};
 use seriatim::lease::{Lease, LeaseView, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
-    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedObject, Renewal, Session, Store,
-    StoreError,
+    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
+    ParkedObject, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -41,8 +42,13 @@ use leases::Ensured;
 use liveness::HostLocks;
 use news::News;
 
-const COMPONENT: Component =
-    Component { name: "store", migrations: &[include_str!("../../migrations/store/0001_store.sql")] };
+const COMPONENT: Component = Component {
+    name: "store",
+    migrations: &[
+        include_str!("../../migrations/store/0001_store.sql"),
+        include_str!("../../migrations/store/0002_parked.sql"),
+    ],
+};
 const IDENTITY_INSERT: &str = include_str!("../../queries/store_identity_insert.sql");
 const IDENTITY: &str = include_str!("../../queries/store_identity.sql");
 
@@ -190,7 +196,7 @@ impl Store for SqliteStore {
             // The lock is kept only here: if nobody waits for the answer any more, the session is dead at once.
             Joined::In { session, lock } => {
                 self.locks.keep(&session, lock);
-                Ok(Session { host: host.clone(), id: session, feeds: feeds.to_vec() })
+                Ok(Session { host: host.clone(), id: session, feeds: feeds.to_vec(), troubles: Vec::new() })
             }
             Joined::Taken { session, beat, liveness } => {
                 Err(JoinError::NameTaken { host: host.clone(), session, beat, liveness })
@@ -322,6 +328,12 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError> {
+        let (feed, key) = (feed.clone(), key.clone());
+        self.read("looking for a parked object in", move |transaction| parked::read(transaction, &feed, &key))
+            .await
+    }
+
     async fn parked_changes(
         &self,
         feed: &FeedName,
@@ -335,10 +347,41 @@ impl Store for SqliteStore {
         .await
     }
 
+    async fn retry_parked(&self, feed: &FeedName, key: Option<&Key>) -> Result<u64, StoreError> {
+        let (feed, key) = (feed.clone(), key.cloned());
+        self.write("marking parked objects in", move |transaction| {
+            parked::retry(transaction, &feed, key.as_ref())
+        })
+        .await
+    }
+
+    async fn discard_parked(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError> {
+        let (feed, key, reason) = (feed.clone(), key.clone(), reason.to_owned());
+        self.write("discarding parked changes in", move |transaction| {
+            discarded::discard(transaction, &feed, &key, what, &reason)
+        })
+        .await
+    }
+
+    async fn discarded(&self, feed: &FeedName, limit: usize) -> Result<Vec<Discarded>, StoreError> {
+        let feed = feed.clone();
+        self.read("listing what was discarded in", move |transaction| {
+            discarded::list(transaction, &feed, limit)
+        })
+        .await
+    }
+
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
         let feed = feed.clone();
         self.write("forgetting a feed in", move |transaction| {
             leases::forget(transaction, &feed)?;
+            discarded::forget(transaction, &feed)?;
             parked::forget(transaction, &feed)
         })
         .await

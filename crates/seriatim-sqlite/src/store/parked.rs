@@ -1,10 +1,10 @@
 //! Parked objects, and the changes that wait for them.
 
-use rusqlite::{Connection, Result};
+use rusqlite::{Connection, OptionalExtension, Result};
 use seriatim::change::Change;
 use seriatim::lease::{Lease, LeaseId};
 use seriatim::name::{FeedName, Partition};
-use seriatim::store::{ParkedFailure, ParkedObject, Parking};
+use seriatim::store::{ParkedFailure, ParkedObject, ParkedState, Parking, Unparking};
 use seriatim::value::{Columns, Key, Row};
 
 use super::rows;
@@ -12,8 +12,14 @@ use super::rows;
 const INSERT: &str = include_str!("../../queries/parked_insert.sql");
 const INSERT_MISSING: &str = include_str!("../../queries/parked_insert_missing.sql");
 const CHANGE_INSERT: &str = include_str!("../../queries/parked_change_insert.sql");
+const TAKE_OUT: &str = include_str!("../../queries/parked_change_take_out.sql");
+const SETTLE: &str = include_str!("../../queries/parked_settle.sql");
+const REMOVE_EMPTY: &str = include_str!("../../queries/parked_remove_empty.sql");
 const LIST: &str = include_str!("../../queries/parked_list.sql");
+const READ: &str = include_str!("../../queries/parked_read.sql");
 const CHANGES: &str = include_str!("../../queries/parked_changes.sql");
+const RETRY: &str = include_str!("../../queries/parked_retry.sql");
+const RETRY_ASK: &str = include_str!("../../queries/parked_retry_ask.sql");
 const FORGET: &str = include_str!("../../queries/parked_forget.sql");
 const CHANGE_FORGET: &str = include_str!("../../queries/parked_change_forget.sql");
 
@@ -22,23 +28,34 @@ const WAITS: &str = "waits behind an earlier change";
 
 /// Keeps a change, and its object as parked.
 pub(super) fn park(connection: &Connection, lease: &Lease, parking: &Parking) -> Result<()> {
-    let (insert, error, attempts) = match &parking.failure {
-        Some(failure) => (INSERT, failure.error.as_str(), failure.attempts),
-        None => (INSERT_MISSING, WAITS, 0),
+    let (insert, error, attempts, state) = match &parking.failure {
+        Some(failure) => (INSERT, failure.error.as_str(), failure.attempts, failure.state),
+        None => (INSERT_MISSING, WAITS, 0, ParkedState::Retrying),
     };
     let (feed, change) = (lease.id.feed.as_str(), &parking.change);
     let key = change.key.clone().unwrap_or_else(no_key);
-    let object = object(&key);
-    let parked = (feed, lease.id.partition.0, &object, rows::to_json(&key), error, attempts);
+    let (object, retrying) = (key.identity(), state == ParkedState::Retrying);
+    let parked = (feed, lease.id.partition.0, &object, rows::to_json(&key), error, attempts, retrying);
     connection.prepare_cached(insert)?.execute(parked)?;
     let kept = (feed, &object, change.id.cast_signed(), rows::to_json(change));
     connection.prepare_cached(CHANGE_INSERT)?.execute(kept)?;
     Ok(())
 }
 
-/// A key is found by its values: what its columns are called may change.
-fn object(key: &Key) -> String {
-    rows::to_json(&key.row().values())
+/// Takes changes of an object out, and the object when nothing is left of it.
+pub(super) fn unpark(connection: &Connection, feed: &FeedName, done: &Unparking) -> Result<()> {
+    let object = done.key.identity();
+    let mut take_out = connection.prepare_cached(TAKE_OUT)?;
+    for id in &done.ids {
+        take_out.execute((feed.as_str(), &object, id.cast_signed()))?;
+    }
+    connection.prepare_cached(SETTLE)?.execute((feed.as_str(), &object))?;
+    remove_if_empty(connection, feed, &object)
+}
+
+pub(super) fn remove_if_empty(connection: &Connection, feed: &FeedName, object: &str) -> Result<()> {
+    connection.prepare_cached(REMOVE_EMPTY)?.execute((feed.as_str(), object))?;
+    Ok(())
 }
 
 fn no_key() -> Key {
@@ -52,17 +69,35 @@ pub(super) fn list(
     partition: Option<Partition>,
 ) -> Result<Vec<ParkedObject>> {
     let mut statement = connection.prepare_cached(LIST)?;
-    let objects = statement.query_map((feed.as_str(), partition.map(|p| p.0)), |row| {
-        Ok(ParkedObject {
-            feed: feed.clone(),
-            partition: Partition(row.get(0)?),
-            key: rows::json(row, 1)?,
-            failure: ParkedFailure { error: row.get(2)?, attempts: row.get(3)? },
-            since: rows::time(row, 4)?,
-            waiting: rows::number(row, 5)?,
-        })
-    })?;
-    objects.collect()
+    let partition = partition.map(|partition| partition.0);
+    statement.query_map((feed.as_str(), partition), |row| parked_object(feed, row))?.collect()
+}
+
+/// One parked object.
+pub(super) fn read(connection: &Connection, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>> {
+    let mut statement = connection.prepare_cached(READ)?;
+    statement.query_row((feed.as_str(), key.identity()), |row| parked_object(feed, row)).optional()
+}
+
+fn parked_object(feed: &FeedName, row: &rusqlite::Row<'_>) -> Result<ParkedObject> {
+    let state = if row.get(5)? { ParkedState::Retrying } else { ParkedState::Parked };
+    Ok(ParkedObject {
+        feed: feed.clone(),
+        partition: Partition(row.get(0)?),
+        key: rows::json(row, 1)?,
+        failure: ParkedFailure { error: row.get(2)?, attempts: row.get(3)?, state },
+        since: rows::time(row, 4)?,
+        waiting: rows::number(row, 6)?,
+        bytes: rows::number(row, 7)?,
+    })
+}
+
+/// Marks one object or all of them to be tried again, and lets their owners know.
+pub(super) fn retry(connection: &Connection, feed: &FeedName, key: Option<&Key>) -> Result<u64> {
+    let object = key.map(Key::identity);
+    let marked = connection.prepare_cached(RETRY)?.execute((feed.as_str(), &object))?;
+    connection.prepare_cached(RETRY_ASK)?.execute((feed.as_str(), &object))?;
+    Ok(marked as u64)
 }
 
 /// The changes kept for an object, in order.
@@ -74,7 +109,7 @@ pub(super) fn changes(
 ) -> Result<Vec<Change>> {
     let mut statement = connection.prepare_cached(CHANGES)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    statement.query_map((feed.as_str(), object(key), limit), |row| rows::json(row, 0))?.collect()
+    statement.query_map((feed.as_str(), key.identity(), limit), |row| rows::json(row, 0))?.collect()
 }
 
 /// Forgets what is parked of a feed.

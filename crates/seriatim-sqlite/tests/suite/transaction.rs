@@ -38,7 +38,11 @@ async fn effect_and_checkpoint_happen_together() {
     let (_, lease) = own(&store, "ada").await;
     let handler = in_transaction(&store, note);
     let mut checkpoint = to(2);
-    let failure = Some(ParkedFailure { error: "no".to_owned(), attempts: 5 });
+    let failure = Some(ParkedFailure {
+        error: "no".to_owned(),
+        attempts: 5,
+        state: seriatim::store::ParkedState::Parked,
+    });
     checkpoint.parked.push(Parking { change: change(2, 9, Value::Null), failure });
     handler.handle_and_checkpoint(&one(1), &checkpoint, &context(&lease)).await.unwrap();
     assert_eq!(file.number(SEEN), 1);

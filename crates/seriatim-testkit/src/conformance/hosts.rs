@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seriatim::lease::Liveness;
 use seriatim::name::SessionId;
-use seriatim::store::{CheckpointError, JoinError, Renewal};
+use seriatim::store::{CheckpointError, JoinError, Renewal, Session, Trouble};
 
 use super::stage::{at, feed, host, take, to};
 use super::{Harness, Stage};
@@ -164,4 +164,25 @@ pub async fn a_dead_host_is_known_where_the_store_can_tell(harness: &impl Harnes
     let taken = take(&*other, &bob, &view.leases[0]).await;
     assert_eq!(taken.epoch, lease.epoch.next());
     other.join(&ada.host, feeds, None).await.unwrap();
+}
+
+/// Whoever looks at the store sees why a feed does not move, and that it does again.
+pub async fn a_renewal_tells_what_keeps_a_host_from_going_on(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let troubles = async || {
+        let hosts = stage.other.view(&[]).await.unwrap().hosts;
+        hosts.into_iter().map(|host| (host.name.to_string(), host.troubles)).collect::<Vec<_>>()
+    };
+    let (ada, bob) = ("ada".to_owned(), ("bob".to_owned(), vec![]));
+    assert_eq!(troubles().await, [(ada.clone(), vec![]), bob.clone()]);
+    let trouble = Trouble {
+        feed: stage.feed.clone(),
+        what: "its \"target\" is gone".to_owned(),
+        remedy: "start it".to_owned(),
+    };
+    let in_trouble = Session { troubles: vec![trouble.clone()], ..stage.ada.clone() };
+    stage.store.renew(&in_trouble, &[]).await.unwrap();
+    assert_eq!(troubles().await, [(ada.clone(), vec![trouble]), bob.clone()]);
+    stage.store.renew(&stage.ada, &[]).await.unwrap();
+    assert_eq!(troubles().await, [(ada, vec![]), bob]);
 }

@@ -16,6 +16,8 @@ pub mod fencing;
 pub mod hand_over;
 pub mod hosts;
 pub mod parked;
+pub mod retried;
+pub mod discarded;
 pub mod rewind;
 
 mod stage;
@@ -48,7 +50,7 @@ macro_rules! conformance {
                 a_replaced_session_acquires_nothing,
                 a_host_that_left_is_gone_and_its_leases_are_free, leaving_twice_is_harmless,
                 leaving_after_being_replaced_leaves_the_successor_alone, beats_move_with_every_renewal,
-                hosts_are_listed_by_name_with_their_feeds, a_dead_host_is_known_where_the_store_can_tell;
+                hosts_are_listed_by_name_with_their_feeds, a_renewal_tells_what_keeps_a_host_from_going_on, a_dead_host_is_known_where_the_store_can_tell;
             feeds: a_new_feed_starts_where_it_is_told, ensuring_again_keeps_positions,
                 another_number_of_partitions_is_refused, many_who_ensure_at_once_make_one_feed,
                 feeds_are_listed_by_name, a_view_has_the_leases_asked_for_in_order,
@@ -68,7 +70,17 @@ macro_rules! conformance {
             parked: parked_changes_come_back_whole_and_in_order, parking_twice_keeps_one, an_object_keeps_its_time_and_shows_its_last_failure,
                 parked_objects_are_listed_oldest_first_by_partition, no_more_changes_come_than_asked_for,
                 a_change_that_waits_for_nothing_is_not_lost, keys_of_another_type_are_other_objects,
-                parked_changes_survive_their_owner;
+                parked_changes_survive_their_owner, one_and_one_point_zero_are_one_object, a_parked_object_is_found_by_its_key;
+            retried: changes_that_are_done_are_parked_no_more, an_object_of_which_nothing_is_left_is_gone,
+                taking_out_twice_is_harmless, a_fenced_checkpoint_takes_nothing_out, what_is_left_counts_its_attempts_anew,
+                a_change_parked_with_the_last_ones_removal_is_kept, an_object_that_steps_aside_says_so,
+                marking_has_an_object_tried_again, marking_all_leaves_other_feeds_alone, marking_what_is_not_parked_marks_nothing,
+                marking_lets_the_owners_know;
+            discarded: the_first_change_is_dropped_and_the_rest_goes_on, the_whole_tail_is_dropped, a_discard_is_remembered_with_its_reason,
+                repeating_a_discard_drops_nothing_more, what_begins_with_another_change_is_not_discarded,
+                what_its_owner_may_be_trying_is_not_discarded, what_nobody_owns_may_be_discarded_while_it_is_retrying,
+                discarding_lets_the_owner_know, of_many_discards_the_latest_are_remembered,
+                a_forgotten_feed_leaves_no_discards;
             rewind: rewinding_fences_the_owner, rewinding_what_changed_meanwhile_is_refused, repeating_a_rewind_is_harmless,
                 rewinding_a_free_lease_raises_its_epoch, rewinding_keeps_or_drops_what_is_parked_in_its_partition;
         }

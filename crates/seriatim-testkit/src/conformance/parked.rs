@@ -2,14 +2,14 @@
 
 use seriatim::change::Change;
 use seriatim::name::Partition;
-use seriatim::store::{Checkpoint, ParkedFailure, Parking};
+use seriatim::store::{Checkpoint, ParkedFailure, ParkedState, Parking};
 use seriatim::value::{Key, Value};
 
 use super::stage::{at, change, failed, waits};
 use super::{Harness, Stage};
 
 fn parking(position: u64, parked: Vec<Parking>) -> Checkpoint {
-    Checkpoint { position: at(position), parked }
+    Checkpoint::parking(at(position), parked)
 }
 
 fn key(id: i64) -> Key {
@@ -58,7 +58,8 @@ pub async fn an_object_keeps_its_time_and_shows_its_last_failure(harness: &impl 
     let before = stage.store.parked(&stage.feed, None).await.unwrap().remove(0);
     stage.store.checkpoint(&lease, &park("still not", 6)).await.unwrap();
     let after = stage.store.parked(&stage.feed, None).await.unwrap().remove(0);
-    assert_eq!(after.failure, ParkedFailure { error: "still not".to_owned(), attempts: 6 });
+    let failure = ParkedFailure { error: "still not".to_owned(), attempts: 6, state: ParkedState::Parked };
+    assert_eq!(after.failure, failure);
     assert_eq!((after.since, after.key, after.waiting), (before.since, key(1), 1));
 }
 
@@ -96,7 +97,9 @@ pub async fn a_change_that_waits_for_nothing_is_not_lost(harness: &impl Harness)
     let stage = Stage::set(harness).await;
     let lease = stage.ada_takes(0).await;
     stage.store.checkpoint(&lease, &parking(20, vec![waits(change(20, 1))])).await.unwrap();
-    assert_eq!(stage.store.parked(&stage.feed, None).await.unwrap()[0].waiting, 1);
+    let parked = stage.store.parked(&stage.feed, None).await.unwrap().remove(0);
+    assert_eq!((parked.waiting, parked.failure.attempts), (1, 0));
+    assert_eq!(parked.failure.state, ParkedState::Retrying, "nothing stands in its way");
     assert_eq!(stage.store.parked_changes(&stage.feed, &key(1), 10).await.unwrap(), [change(20, 1)]);
 }
 
@@ -123,4 +126,28 @@ pub async fn parked_changes_survive_their_owner(harness: &impl Harness) {
     stage.other.checkpoint(&next, &parking(21, vec![waits(change(21, 1))])).await.unwrap();
     let kept = stage.other.parked_changes(&stage.feed, &key(1), 10).await.unwrap();
     assert_eq!(kept, [change(20, 1), change(21, 1)]);
+}
+
+/// A database may give a whole number as either; they share a lane, and their order with it.
+pub async fn one_and_one_point_zero_are_one_object(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    let mut real = change(21, 1);
+    real.key = Some(Key::of("id", Value::Real(1.0)));
+    let both = parking(21, vec![failed(change(20, 1), "no", 5), waits(real.clone())]);
+    stage.store.checkpoint(&lease, &both).await.unwrap();
+    assert_eq!(stage.store.parked_changes(&stage.feed, &key(1), 10).await.unwrap(), [change(20, 1), real]);
+}
+
+/// It is the same as in the list.
+pub async fn a_parked_object_is_found_by_its_key(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    assert_eq!(stage.other.parked_object(&stage.feed, &key(1)).await.unwrap(), None);
+    let both = vec![failed(change(20, 1), "no", 5), waits(change(21, 1)), failed(change(22, 2), "no", 5)];
+    stage.store.checkpoint(&lease, &parking(22, both)).await.unwrap();
+    let listed = stage.store.parked(&stage.feed, None).await.unwrap().remove(0);
+    let found = stage.other.parked_object(&stage.feed, &key(1)).await.unwrap().unwrap();
+    assert!(found.bytes > 100, "two changes take some room: {}", found.bytes);
+    assert_eq!(found, listed);
 }

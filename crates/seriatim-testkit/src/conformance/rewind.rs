@@ -56,7 +56,7 @@ pub async fn rewinding_a_free_lease_raises_its_epoch(harness: &impl Harness) {
 pub async fn rewinding_keeps_or_drops_what_is_parked_in_its_partition(harness: &impl Harness) {
     let stage = Stage::set(harness).await;
     let lease = stage.ada_takes(0).await;
-    let parked = Checkpoint { position: at(20), parked: vec![failed(change(20, 1), "no", 5)] };
+    let parked = Checkpoint::parking(at(20), vec![failed(change(20, 1), "no", 5)]);
     stage.store.checkpoint(&lease, &parked).await.unwrap();
     let key = parked.parked[0].change.key.clone().unwrap();
     let waiting = async || stage.other.parked_changes(&stage.feed, &key, 10).await.unwrap().len();

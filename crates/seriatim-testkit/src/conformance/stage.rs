@@ -5,7 +5,7 @@ use std::sync::Arc;
 use seriatim::change::{Change, Op, Position};
 use seriatim::lease::{Lease, LeaseView};
 use seriatim::name::{FeedName, HostName, Partition};
-use seriatim::store::{Checkpoint, ParkedFailure, Parking, Session, Store};
+use seriatim::store::{Checkpoint, ParkedFailure, ParkedState, Parking, Session, Store};
 use seriatim::value::{Columns, Key, Row, Value};
 
 use super::Harness;
@@ -94,7 +94,14 @@ pub(super) fn change(id: u64, key: i64) -> Change {
 
 /// The change fails, for the reason given.
 pub(super) fn failed(change: Change, error: &str, attempts: u32) -> Parking {
-    Parking { change, failure: Some(ParkedFailure { error: error.to_owned(), attempts }) }
+    let state = ParkedState::Parked;
+    Parking { change, failure: Some(ParkedFailure { error: error.to_owned(), attempts, state }) }
+}
+
+/// The change fails, and is tried again.
+pub(super) fn steps_aside(change: Change, error: &str, attempts: u32) -> Parking {
+    let state = ParkedState::Retrying;
+    Parking { change, failure: Some(ParkedFailure { error: error.to_owned(), attempts, state }) }
 }
 
 /// The change waits behind one that failed.

@@ -21,8 +21,8 @@ use seriatim::change::{Change, Position};
 use seriatim::lease::{Lease, LeaseView, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
-    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedObject, Renewal, Session, Store,
-    StoreError,
+    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
+    ParkedObject, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -192,6 +192,28 @@ impl Store for FaultyStore {
         limit: usize,
     ) -> Result<Vec<Change>, StoreError> {
         self.pass(Operation::ParkedChanges, self.store.parked_changes(feed, key, limit)).await
+    }
+
+    async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError> {
+        self.pass(Operation::ParkedObject, self.store.parked_object(feed, key)).await
+    }
+
+    async fn retry_parked(&self, feed: &FeedName, key: Option<&Key>) -> Result<u64, StoreError> {
+        self.pass(Operation::RetryParked, self.store.retry_parked(feed, key)).await
+    }
+
+    async fn discard_parked(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError> {
+        self.pass(Operation::DiscardParked, self.store.discard_parked(feed, key, what, reason)).await
+    }
+
+    async fn discarded(&self, feed: &FeedName, limit: usize) -> Result<Vec<Discarded>, StoreError> {
+        self.pass(Operation::Discarded, self.store.discarded(feed, limit)).await
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

@@ -22,13 +22,17 @@ pub enum Operation {
     Checkpoint,
     Rewind,
     Parked,
+    ParkedObject,
     ParkedChanges,
+    RetryParked,
+    DiscardParked,
+    Discarded,
     Forget,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Operation; 15] = [
+    pub const ALL: [Operation; 19] = [
         Operation::Identity,
         Operation::Join,
         Operation::Leave,
@@ -42,7 +46,11 @@ impl Operation {
         Operation::Checkpoint,
         Operation::Rewind,
         Operation::Parked,
+        Operation::ParkedObject,
         Operation::ParkedChanges,
+        Operation::RetryParked,
+        Operation::DiscardParked,
+        Operation::Discarded,
         Operation::Forget,
     ];
 }

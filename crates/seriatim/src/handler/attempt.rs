@@ -1,21 +1,22 @@
 //! Trying a batch until each of its changes is done or given up.
 //!
-//! A failed batch is halved until the culprit is alone, unless the handler named it. The culprit is tried again after
-//! growing pauses, and in the end parked, skipped, or stops the feed. Changes of an object that was parked on the way are
-//! not tried: they wait behind it.
+//! A failed batch is halved until the culprit is alone, unless the handler named it. The culprit then steps aside so that
+//! nobody waits for it: its object is parked, to be tried again after a pause or, after the last attempt, for good. Or it is
+//! skipped, or stops the feed. Changes of an object that was parked on the way are not tried: they wait behind it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::retry::Verdict;
+use super::target::{Target, Turn};
 use super::tries::Try;
 use super::{CommitError, Context, Failure, FailureKind, Retry, Then};
 use crate::change::{Change, Position};
 use crate::lease::Lease;
-use crate::store::{Checkpoint, CheckpointError, ParkedFailure, Parking, StoreError};
+use crate::store::{Checkpoint, CheckpointError, ParkedFailure, ParkedState, Parking, StoreError};
 
 /// What became of a batch.
 #[derive(Debug)]
@@ -41,11 +42,15 @@ pub(crate) struct Tally {
     pub skipped: u64,
     /// Attempts that failed.
     pub failures: u64,
+    /// After which pause those objects are tried again that stepped aside, by their lanes.
+    pub again: HashMap<u64, Duration>,
 }
 
 /// A part of a batch that is still to be done.
 struct Piece {
     changes: Vec<Change>,
+    /// The place of the first of them in the batch.
+    from: usize,
     failed: u32,
     /// Where the partition stands when this piece is done.
     upto: Position,
@@ -57,6 +62,8 @@ pub(crate) struct Rules {
     pub timeout: Duration,
     /// Turns true when the host or the partition is closing: no further attempt begins.
     pub closing: watch::Receiver<bool>,
+    /// What is known about the target.
+    pub target: Arc<Target>,
 }
 
 /// Works a batch off, piece by piece.
@@ -64,8 +71,14 @@ pub(crate) struct Attempts<'a> {
     tries: &'a dyn Try,
     rules: Rules,
     lease: Arc<Lease>,
-    /// Changes parked already, to go into the first commit: it may move the checkpoint past them.
-    aside: Vec<Parking>,
+    /// The right to call the handler.
+    turn: Option<Turn>,
+    /// Later changes of objects that were parked before, by their numbers. Each goes into the first commit that passes it:
+    /// into a later one, it would be lost in a crash between them; into an earlier one, it could be handled where it is parked
+    /// and once more after a crash.
+    aside: BTreeMap<u64, Parking>,
+    /// The numbers of the changes among those.
+    numbers: &'a [u64],
     /// What is left to do, the next piece last.
     todo: Vec<Piece>,
     /// Objects that were parked on the way.
@@ -74,16 +87,28 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    pub fn new(tries: &'a dyn Try, rules: Rules, lease: Arc<Lease>, aside: Vec<Parking>) -> Self {
+    /// `aside` goes into the store with what passes it, and `numbers` tells for each change which of that lies before it.
+    pub fn new(
+        tries: &'a dyn Try,
+        rules: Rules,
+        lease: Arc<Lease>,
+        numbers: &'a [u64],
+        aside: BTreeMap<u64, Parking>,
+    ) -> Self {
         let (todo, parked, tally) = (Vec::new(), HashSet::new(), Tally::default());
-        Attempts { tries, rules, lease, aside, todo, parked, tally }
+        Attempts { tries, rules, lease, turn: None, aside, numbers, todo, parked, tally }
     }
 
     /// Tries the changes until each is done or given up. `upto` is how far the partition is when all are.
     pub async fn run(mut self, changes: &[Change], upto: &Position) -> Ran {
+        self.turn = self.rules.target.turn(&mut self.rules.closing).await;
+        let whole = || Piece { changes: changes.to_vec(), from: 0, failed: 0, upto: upto.clone() };
+        if self.turn.is_none() {
+            return End::Interrupted(whole()).ran(self);
+        }
         // The usual case, without a copy of anything.
-        if let Err(error) = self.attempt(changes, upto, 1).await {
-            let whole = Piece { changes: changes.to_vec(), failed: 0, upto: upto.clone() };
+        if let Err(error) = self.attempt(changes, upto, self.passed_by(0, changes.len()), 1).await {
+            let whole = whole();
             if let Err(end) = self.failed(whole, error).await {
                 return end.ran(self);
             }
@@ -100,17 +125,26 @@ impl<'a> Attempts<'a> {
         &mut self,
         changes: &[Change],
         upto: &Position,
+        passed: u64,
         attempt: u32,
     ) -> Result<(), CommitError> {
         let context = Context { lease: Arc::clone(&self.lease), attempt, timeout: self.rules.timeout };
-        let then = Checkpoint { position: upto.clone(), parked: self.aside.clone() };
+        let aside = self.aside.range(..passed).map(|(_, parking)| parking.clone()).collect();
+        let then = Checkpoint::parking(upto.clone(), aside);
         self.tries.attempt(changes, &then, &context).await?;
-        self.aside.clear();
+        self.aside = self.aside.split_off(&passed);
+        self.rules.target.is_there();
         Ok(())
     }
 
+    /// All that is set aside before this number is passed by a commit of `count` changes from this place in the batch on.
+    fn passed_by(&self, from: usize, count: usize) -> u64 {
+        let end = from + count;
+        if end >= self.numbers.len() { u64::MAX } else { self.numbers[end.saturating_sub(1)] }
+    }
+
     async fn step(&mut self, piece: Piece) -> Result<(), End> {
-        if *self.rules.closing.borrow() {
+        if *self.rules.closing.borrow() || self.turn.is_none() {
             return Err(End::Interrupted(piece));
         }
         // With an object parked on the way, its later changes have to be taken out one by one.
@@ -123,7 +157,8 @@ impl<'a> Attempts<'a> {
                 }
             };
         }
-        match self.attempt(&piece.changes, &piece.upto, piece.failed + 1).await {
+        let passed = self.passed_by(piece.from, piece.changes.len());
+        match self.attempt(&piece.changes, &piece.upto, passed, piece.failed + 1).await {
             Ok(()) => Ok(()),
             Err(error) => self.failed(piece, error).await,
         }
@@ -131,16 +166,25 @@ impl<'a> Attempts<'a> {
 
     async fn failed(&mut self, mut piece: Piece, error: CommitError) -> Result<(), End> {
         let failure = match error {
-            CommitError::Fenced { by } => return Err(End::fenced(by)),
-            CommitError::Store(error) => return Err(End::of_store(&error)),
+            CommitError::Fenced { by } => return Err(End::Gone(Gone::fenced(by))),
+            CommitError::Store(error) => return Err(End::Gone(Gone::of_store(&error))),
             CommitError::Failed(failure) => failure,
         };
         self.tally.failures += 1;
-        let named = failure.culprit.filter(|culprit| *culprit < piece.changes.len() && !self.tries.undoes());
+        let named = failure.culprit.filter(|culprit| *culprit < piece.changes.len());
+        let (named, undone) = if self.tries.undoes() { (None, named) } else { (named, None) };
         if let Some(culprit) = named {
             piece.changes.drain(..culprit);
+            piece.from += culprit;
         }
-        if failure.kind == FailureKind::Target || piece.changes.len() == 1 {
+        if failure.kind == FailureKind::Target {
+            self.rules.target.is_gone(&failure);
+            self.todo.push(piece);
+            self.turn = None;
+            self.turn = self.rules.target.turn(&mut self.rules.closing).await;
+            return Ok(());
+        }
+        if piece.changes.len() == 1 {
             return self.failed_alone(piece, failure).await;
         }
         match named {
@@ -149,57 +193,73 @@ impl<'a> Attempts<'a> {
                 self.failed_alone(single, failure).await
             }
             None => {
-                piece.halve(&mut self.todo);
+                piece.split(undone, &mut self.todo);
                 Ok(())
             }
         }
     }
 
-    /// A single change failed, or everything did because the target is not there.
+    /// A single change failed.
     async fn failed_alone(&mut self, piece: Piece, failure: Failure) -> Result<(), End> {
         let failed = piece.failed + 1;
-        let (lease, id) = (&self.lease.id, piece.changes[0].id);
-        match self.rules.retry.after(failure.kind, failed, fastrand::f64()) {
+        let (lease, change) = (&self.lease.id, &piece.changes[0]);
+        let (id, since) = (change.id, self.rules.target.successes());
+        // A change of everything has no object that could step aside.
+        let has_object = change.key.is_some();
+        if has_object {
+            self.rules.target.failed_for(change.lane(), since, &failure);
+        }
+        match self.rules.verdict(&failure, failed, since) {
+            Verdict::Again(pause) if has_object => {
+                tracing::warn!(%lease, id, attempt = failed, error = %failure, "failed; trying again in {pause:?}");
+                self.tally.again.insert(change.lane(), pause);
+                self.park(piece, Some((failure, failed, ParkedState::Retrying))).await
+            }
             Verdict::Again(pause) => {
-                tracing::warn!(%lease, id, attempt = failed, error = %failure, "failed; trying again");
+                tracing::warn!(%lease, id, attempt = failed, error = %failure, "failed; trying again in {pause:?}");
                 self.todo.push(Piece { failed, ..piece });
-                self.pause(pause.max(failure.retry_after.unwrap_or_default())).await;
+                self.pause(pause).await;
                 Ok(())
             }
-            // A change of everything has no object that could be parked.
-            Verdict::GiveUp(then) if then == Then::Stop || piece.changes[0].key.is_none() => {
+            Verdict::GiveUp(then) if then == Then::Stop || !has_object => {
                 Err(End::Stopped(piece, failure.to_string()))
             }
             Verdict::GiveUp(Then::Skip) => {
                 tracing::error!(%lease, id, error = %failure, "skipped after {failed} attempts");
                 self.tally.skipped += 1;
-                self.give_up(Vec::new(), &piece.upto).await
+                self.give_up(None, &piece).await
             }
             Verdict::GiveUp(_) => {
                 tracing::error!(%lease, id, error = %failure, "parked after {failed} attempts");
-                self.park(piece, Some(ParkedFailure { error: failure.to_string(), attempts: failed })).await
+                self.park(piece, Some((failure, failed, ParkedState::Parked))).await
             }
         }
     }
 
-    async fn park(&mut self, piece: Piece, failure: Option<ParkedFailure>) -> Result<(), End> {
-        for change in piece.changes {
-            self.parked.insert(change.lane());
-            let parking = Parking { change, failure: failure.clone() };
-            self.give_up(vec![parking.clone()], &piece.upto).await?;
-            self.tally.parked.push(parking);
-        }
+    async fn park(&mut self, piece: Piece, failure: Option<(Failure, u32, ParkedState)>) -> Result<(), End> {
+        let failure = failure.map(|(failure, attempts, state)| ParkedFailure {
+            error: failure.to_string(),
+            attempts,
+            state,
+        });
+        let change = piece.changes[0].clone();
+        self.parked.insert(change.lane());
+        let parking = Parking { change, failure };
+        self.give_up(Some(parking.clone()), &piece).await?;
+        self.tally.parked.push(parking);
         Ok(())
     }
 
-    async fn give_up(&mut self, parked: Vec<Parking>, upto: &Position) -> Result<(), End> {
-        let parked = self.aside.iter().cloned().chain(parked).collect();
-        let then = Checkpoint { position: upto.clone(), parked };
+    /// Makes durable that the one change of a piece is not handled, where effects are durable one by one.
+    async fn give_up(&mut self, parked: Option<Parking>, piece: &Piece) -> Result<(), End> {
+        let passed = self.passed_by(piece.from, 1);
+        let aside = self.aside.range(..passed).map(|(_, parking)| parking.clone());
+        let then = Checkpoint::parking(piece.upto.clone(), aside.chain(parked).collect());
         self.tries.give_up(&then, &self.lease).await.map_err(|error| match error {
-            CheckpointError::Fenced { by } => End::fenced(by),
-            CheckpointError::Store(error) => End::of_store(&error),
+            CheckpointError::Fenced { by } => End::Gone(Gone::fenced(by)),
+            CheckpointError::Store(error) => End::Gone(Gone::of_store(&error)),
         })?;
-        self.aside.clear();
+        self.aside = self.aside.split_off(&passed);
         Ok(())
     }
 
@@ -209,27 +269,52 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Why a batch is not worked off any further.
-enum End {
-    Interrupted(Piece),
-    Stopped(Piece, String),
+impl Rules {
+    /// What to do after a single change failed so often, for the first time after so many successes. While the target may be to
+    /// blame, nothing is given up.
+    pub fn verdict(&self, failure: &Failure, failed: u32, since: u64) -> Verdict {
+        let verdict = self.retry.after(failure.kind, failed, fastrand::f64());
+        let wait = failure.retry_after.unwrap_or_default();
+        match verdict {
+            Verdict::Again(pause) => Verdict::Again(pause.max(wait)),
+            Verdict::GiveUp(_)
+                if failure.kind == FailureKind::Change && self.target.may_be_to_blame(since) =>
+            {
+                Verdict::Again(self.retry.backoff.pause(failed, fastrand::f64()).max(wait))
+            }
+            given_up => given_up,
+        }
+    }
+}
+
+/// Why the store takes nothing from this owner any more.
+pub(super) enum Gone {
     Lost(String),
     Broken(String),
 }
 
-impl End {
-    fn fenced(by: crate::name::Epoch) -> Self {
-        End::Lost(format!("its epoch is {by} now"))
+impl Gone {
+    pub fn fenced(by: crate::name::Epoch) -> Self {
+        Gone::Lost(format!("its epoch is {by} now"))
     }
 
-    fn of_store(error: &StoreError) -> Self {
+    pub fn of_store(error: &StoreError) -> Self {
         match error {
             // Whether it happened is not known: only the store can tell, when the lease is taken anew.
-            StoreError::Unavailable { .. } => End::Lost(error.to_string()),
-            StoreError::NeedsAttention { .. } => End::Broken(error.to_string()),
+            StoreError::Unavailable { .. } => Gone::Lost(error.to_string()),
+            StoreError::NeedsAttention { .. } => Gone::Broken(error.to_string()),
         }
     }
+}
 
+/// Why a batch is not worked off any further.
+enum End {
+    Interrupted(Piece),
+    Stopped(Piece, String),
+    Gone(Gone),
+}
+
+impl End {
     fn ran(self, attempts: Attempts<'_>) -> Ran {
         let Attempts { todo, tally, .. } = attempts;
         let left = |piece: &Piece| {
@@ -242,26 +327,49 @@ impl End {
                 let unfinished = left(&piece);
                 Ran::Stopped { change: Box::new(piece.changes[0].clone()), error, unfinished, tally }
             }
-            End::Lost(why) => Ran::Lost { why },
-            End::Broken(why) => Ran::Broken { why },
+            End::Gone(Gone::Lost(why)) => Ran::Lost { why },
+            End::Gone(Gone::Broken(why)) => Ran::Broken { why },
         }
     }
 }
 
 impl Piece {
     /// Puts the two halves back, the first one on top.
-    fn halve(mut self, todo: &mut Vec<Piece>) {
-        let second = self.changes.split_off(self.changes.len() / 2);
-        let Some(middle) = self.changes.last().map(|change| change.position.clone()) else { return };
-        todo.push(Piece { changes: second, failed: 0, upto: self.upto });
-        todo.push(Piece { changes: self.changes, failed: 0, upto: middle });
+    fn halve(self, todo: &mut Vec<Piece>) {
+        let middle = self.changes.len() / 2;
+        self.put_back(&[middle], todo);
+    }
+
+    /// Puts its parts back, the first one on top: what comes before the culprit, the culprit and the rest, or else two halves.
+    fn split(self, culprit: Option<usize>, todo: &mut Vec<Piece>) {
+        match culprit {
+            Some(culprit) => self.put_back(&[culprit + 1, culprit], todo),
+            None => self.halve(todo),
+        }
+    }
+
+    /// Puts the parts between these places back, the first one on top. The places are given from the last on.
+    fn put_back(mut self, places: &[usize], todo: &mut Vec<Piece>) {
+        for place in places {
+            let rest = self.changes.split_off(*place);
+            if rest.is_empty() {
+                continue;
+            }
+            let from = self.from + self.changes.len();
+            let before = self.changes.last().map_or(&self.upto, |change| &change.position).clone();
+            let upto = std::mem::replace(&mut self.upto, before);
+            todo.push(Piece { changes: rest, from, failed: 0, upto });
+        }
+        if !self.changes.is_empty() {
+            todo.push(Piece { failed: 0, ..self });
+        }
     }
 
     /// The first change alone; the others are put back.
     fn single_out_first(mut self, todo: &mut Vec<Piece>) -> Piece {
         let rest = self.changes.split_off(1);
         let upto = self.changes[0].position.clone();
-        todo.push(Piece { changes: rest, failed: 0, upto: self.upto });
-        Piece { changes: self.changes, failed: 0, upto }
+        todo.push(Piece { changes: rest, from: self.from + 1, failed: 0, upto: self.upto });
+        Piece { changes: self.changes, from: self.from, failed: 0, upto }
     }
 }

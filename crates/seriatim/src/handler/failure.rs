@@ -29,8 +29,8 @@ pub struct Failure {
     pub cause: Cause,
     /// The target asked not to be tried again before this has passed.
     pub retry_after: Option<Duration>,
-    /// Which of the changes failed, where the handler knows: all before it are done, none after it.
-    /// Without it, a failed batch is halved until the culprit is alone.
+    /// Which of the changes failed, where the handler knows: all before it are done, none after it. With a transactional
+    /// handler none at all is done. Without it, a failed batch is halved until the culprit is alone.
     pub culprit: Option<usize>,
 }
 

@@ -31,6 +31,9 @@ impl Hasher for AsIs {
     }
 }
 
+/// The batch of a lane that waits for what is parked of it.
+const HELD: u64 = u64::MAX;
+
 type ByLane<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
 
 #[derive(Debug)]
@@ -83,6 +86,8 @@ pub struct Lanes {
     next_batch: u64,
     /// A change that concerns every object is in flight: nothing else may run.
     barrier: bool,
+    /// Objects are to be tried again, which a change that concerns them too has to wait for.
+    retrying: bool,
     held: usize,
     weight: usize,
 }
@@ -138,7 +143,7 @@ impl Lanes {
                 break;
             };
             if entry.change.key.is_none() {
-                if self.busy.is_empty() {
+                if self.busy.is_empty() && !self.retrying {
                     self.barrier = true;
                     self.start(&mut batch, entry);
                 } else {
@@ -178,13 +183,7 @@ impl Lanes {
     pub fn complete(&mut self, batch: Batch, parked: Vec<Parking>) {
         self.barrier = false;
         let lanes = self.settle_all(&batch, &HashSet::new(), parked);
-        for lane in lanes {
-            if let Some(busy) = self.busy.remove(&lane) {
-                for entry in busy.waiting.into_iter().rev() {
-                    self.ready.push_front(entry);
-                }
-            }
-        }
+        lanes.into_iter().for_each(|lane| self.free(lane));
         self.advance();
     }
 
@@ -223,9 +222,55 @@ impl Lanes {
         }
     }
 
-    /// From now on, this object's changes are set aside instead of run.
+    /// From now on, this object's changes are set aside instead of run, those that wait for it included.
     pub fn park(&mut self, lane: u64) {
         self.parked.insert(lane);
+        let held = self.is_held(lane).then(|| self.busy.remove(&lane)).flatten();
+        if let Some(held) = held {
+            held.waiting.into_iter().for_each(|entry| self.set_aside(entry));
+        }
+    }
+
+    fn is_held(&self, lane: u64) -> bool {
+        self.busy.get(&lane).is_some_and(|busy| busy.batch == HELD)
+    }
+
+    /// From now on, changes of this parked object wait in memory: it may be about to come back.
+    pub fn hold(&mut self, lane: u64) {
+        if self.parked.remove(&lane) {
+            self.busy.insert(lane, Busy { batch: HELD, waiting: VecDeque::new() });
+        }
+    }
+
+    /// Nothing is parked of this object any more: what waits for it goes on.
+    pub fn rejoin(&mut self, lane: u64) {
+        self.parked.remove(&lane);
+        if self.is_held(lane) {
+            self.free(lane);
+        }
+    }
+
+    /// Whether changes of this object are set aside and not in a checkpoint yet.
+    pub fn has_aside_of(&self, lane: u64) -> bool {
+        self.aside.values().any(|parking| parking.change.lane() == lane)
+    }
+
+    /// Whether any change is set aside and not in a checkpoint yet.
+    pub fn has_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    /// Whether objects are to be tried again: then a change of all objects waits.
+    pub fn set_retrying(&mut self, retrying: bool) {
+        self.retrying = retrying;
+    }
+
+    fn free(&mut self, lane: u64) {
+        if let Some(busy) = self.busy.remove(&lane) {
+            for entry in busy.waiting.into_iter().rev() {
+                self.ready.push_front(entry);
+            }
+        }
     }
 
     /// Whether the low-water mark has passed changes that are to be parked.
@@ -239,9 +284,9 @@ impl Lanes {
         std::mem::replace(&mut self.aside, later).into_values().collect()
     }
 
-    /// All changes to park, in order: for a checkpoint that passes everything that was taken so far.
-    pub fn take_aside(&mut self) -> Vec<Parking> {
-        std::mem::take(&mut self.aside).into_values().collect()
+    /// All changes to park, by their numbers: for a batch that will pass everything that was taken so far.
+    pub fn take_aside(&mut self) -> BTreeMap<u64, Parking> {
+        std::mem::take(&mut self.aside)
     }
 
     /// The number of the next place: all that was pushed so far lies before it.
@@ -287,6 +332,11 @@ impl Lanes {
 }
 
 impl Batch {
+    /// The numbers of the changes: what was set aside with a lower number came before.
+    pub fn numbers(&self) -> &[u64] {
+        &self.entries
+    }
+
     fn add(&mut self, entry: Entry) {
         self.entries.push(entry.number);
         self.changes.push(entry.change);
@@ -403,6 +453,35 @@ mod tests {
         assert_eq!(parked_ids(&lanes.take_passed_aside()), [0u64; 0]);
         lanes.complete(slow, vec![]);
         assert_eq!(parked_ids(&lanes.take_passed_aside()), [2]);
+    }
+
+    #[test]
+    fn changes_of_a_held_object_wait_and_then_go_on_or_are_set_aside() {
+        let mut lanes = Lanes::new([change(0, 7).lane()]);
+        let lane = change(0, 7).lane();
+        lanes.hold(lane);
+        lanes.push(slice(vec![change(1, 7), change(2, 8), change(3, 7)], 3));
+        let other = lanes.take(10).unwrap();
+        assert_eq!(ids(&other), [2]);
+        lanes.complete(other, vec![]);
+        lanes.park(lane);
+        assert_eq!(parked_ids(&lanes.take_passed_aside()), [1, 3], "it failed again");
+        assert_eq!(lanes.low_water(), Some(&Position::number(3)));
+        lanes.hold(lane);
+        lanes.push(slice(vec![change(4, 7), change(5, 7)], 5));
+        assert!(lanes.take(10).is_none());
+        lanes.rejoin(lane);
+        assert_eq!(ids(&lanes.take(10).unwrap()), [4, 5], "it came back");
+    }
+
+    #[test]
+    fn a_change_of_everything_waits_for_what_is_tried_again() {
+        let mut lanes = Lanes::default();
+        lanes.push(slice(vec![change(1, -1)], 1));
+        lanes.set_retrying(true);
+        assert!(lanes.take(10).is_none());
+        lanes.set_retrying(false);
+        assert_eq!(ids(&lanes.take(10).unwrap()), [1]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   partition ──▶ lanes ──▶ batch ──▶ handler ──▶ done ──▶ low-water mark ──▶ checkpoint
-//!                  ▲ one for each key            └─▶ failed: again, then park, skip or stop
+//!                  ▲ one for each key            └─▶ failed: steps aside, again, then park, skip or stop
 //! ```
 //!
 //! A [`Handler`] may be called at the same time for different keys, never for one key. Its effect and the checkpoint are
@@ -13,6 +13,8 @@ mod attempt;
 mod failure;
 mod lanes;
 mod retry;
+mod tail;
+mod target;
 mod tries;
 
 use std::future::Future;
@@ -24,7 +26,10 @@ use async_trait::async_trait;
 pub(crate) use attempt::{Attempts, Ran, Rules, Tally};
 pub use failure::{CommitError, Failure, FailureKind};
 pub use lanes::{Batch, Lanes};
+pub(crate) use retry::Verdict;
 pub use retry::{Backoff, Retry, Then};
+pub(crate) use tail::{Tail, Tailed};
+pub(crate) use target::Target;
 pub(crate) use tries::{Plain, Transactional, Try};
 
 use crate::change::Change;
@@ -93,7 +98,8 @@ where
 #[async_trait]
 pub trait TransactionalHandler: Send + Sync + 'static {
     /// Does the effect of `changes` and `checkpoint`, both or neither, if the lease still counts.
-    /// `changes` may be empty when everything in the checkpoint is parked.
+    /// `changes` may be empty when everything in the checkpoint is parked. Where they were parked and are tried again, the
+    /// checkpoint takes them out of the store: it is to be carried out whole.
     async fn handle_and_checkpoint(
         &self,
         changes: &[Change],

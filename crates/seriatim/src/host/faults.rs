@@ -98,6 +98,24 @@ impl Store for Odd {
     async fn parked_changes(&self, f: &FeedName, k: &Key, l: usize) -> Result<Vec<Change>, StoreError> {
         self.inner.parked_changes(f, k, l).await
     }
+    async fn parked_object(&self, f: &FeedName, k: &Key) -> Result<Option<ParkedObject>, StoreError> {
+        self.inner.parked_object(f, k).await
+    }
+    async fn retry_parked(&self, f: &FeedName, k: Option<&Key>) -> Result<u64, StoreError> {
+        self.inner.retry_parked(f, k).await
+    }
+    async fn discard_parked(
+        &self,
+        f: &FeedName,
+        k: &Key,
+        d: Discard,
+        r: &str,
+    ) -> Result<Discarding, StoreError> {
+        self.inner.discard_parked(f, k, d, r).await
+    }
+    async fn discarded(&self, f: &FeedName, l: usize) -> Result<Vec<Discarded>, StoreError> {
+        self.inner.discarded(f, l).await
+    }
     async fn forget(&self, f: &FeedName) -> Result<(), StoreError> {
         self.inner.forget(f).await
     }

@@ -18,7 +18,7 @@ use super::{FeedRuntime, HostError, LeaseSettings, Until};
 use crate::clock;
 use crate::lease::{Action, Judged, Lease, LeaseId, LeaseView, Watch, balance};
 use crate::name::{FeedName, HostName};
-use crate::store::{Renewal, Session, Store};
+use crate::store::{ParkedState, Renewal, Session, Store};
 
 /// However often the store says that something may have changed, the keeper looks no more often than this.
 const AT_MOST_EVERY: Duration = Duration::from_millis(50);
@@ -30,6 +30,8 @@ const CLOSE_STORE_WITHIN: Duration = Duration::from_secs(5);
 struct Owned {
     lease: Lease,
     closing: watch::Sender<bool>,
+    /// What the lease's `asked` was when it was last looked at.
+    asked: watch::Sender<u64>,
     halt: Option<oneshot::Sender<()>>,
     /// Once it is closing: for whom it is kept, and when it is cut off.
     keep_for: Option<HostName>,
@@ -181,11 +183,12 @@ impl Keeper {
             }
             match action {
                 Action::Acquire(seen) => self.acquire(&seen).await,
-                Action::Ask(_) if self.until == Until::CaughtUp => {}
+                Action::Ask(_) if self.until != Until::ShutDown => {}
                 Action::Ask(seen) => self.ask(&seen).await,
             }
         }
         self.tell_what_is_owned(&judged);
+        self.tell_troubles();
         self.done = self.until == Until::CaughtUp && self.all_caught_up(&judged);
         if self.done {
             self.tell_what_is_left_to_others(&judged);
@@ -200,6 +203,15 @@ impl Keeper {
             if self.told.insert(feed.clone(), owned) != Some(owned) {
                 tracing::info!(%feed, "owns {owned} of {all} partitions");
             }
+        }
+    }
+
+    /// Has the store know soon what keeps this host from going on, or that nothing does any more.
+    fn tell_troubles(&mut self) {
+        let troubles: Vec<_> = self.feeds.values().flat_map(|feed| feed.troubles()).collect();
+        if troubles != self.session.troubles {
+            self.session.troubles = troubles;
+            self.renew_at = clock::now();
         }
     }
 
@@ -220,6 +232,9 @@ impl Keeper {
             match self.owned.get_mut(&lease.id) {
                 Some(owned) if mine && owned.lease.epoch == lease.epoch => {
                     judged_lease.available = false;
+                    owned
+                        .asked
+                        .send_if_modified(|asked| std::mem::replace(asked, lease.asked) != lease.asked);
                     if let Some(asker) = lease.hand_over_to.clone() {
                         let cut_off = clock::now() + self.settings.expire;
                         owned.begin_closing(Some(asker), cut_off);
@@ -237,11 +252,20 @@ impl Keeper {
         if self.owned.contains_key(&seen.id) || clock::now() >= *self.trusted_until.borrow() {
             return;
         }
+        if self.until == Until::ShutDownOnlyParked && !self.has_marked(seen).await {
+            return;
+        }
         match self.store.acquire(&self.session, seen).await {
-            Ok(Some(lease)) => self.start(lease),
+            Ok(Some(lease)) => self.start(lease, seen.asked),
             Ok(None) => {}
             Err(error) => tracing::warn!(lease = %seen.id, %error, "cannot take the lease; trying again"),
         }
+    }
+
+    /// Whether somebody asked to try objects of the partition again.
+    async fn has_marked(&self, seen: &LeaseView) -> bool {
+        let parked = self.store.parked(&seen.id.feed, Some(seen.id.partition)).await;
+        parked.is_ok_and(|parked| parked.iter().any(|object| object.failure.state == ParkedState::Retrying))
     }
 
     async fn ask(&mut self, seen: &LeaseView) {
@@ -250,18 +274,20 @@ impl Keeper {
         }
     }
 
-    fn start(&mut self, lease: Lease) {
+    fn start(&mut self, lease: Lease, asked: u64) {
         let Some(feed) = self.feeds.get(&lease.id.feed) else {
             return;
         };
         tracing::debug!(lease = %lease.id, epoch = %lease.epoch, position = %lease.position, "acquired");
         let (closing, is_closing) = watch::channel(false);
         let (halt, halted) = oneshot::channel();
+        let (asked, has_asked) = watch::channel(asked);
         let setup = Setup {
             lease: lease.clone(),
             store: Arc::clone(&self.store),
             feed: Arc::clone(feed),
             closing: is_closing,
+            asked: has_asked,
             trusted_until: self.trusted_until.subscribe(),
             news: self.news.0.clone(),
         };
@@ -274,7 +300,7 @@ impl Keeper {
                 Ok(()) = halted => (id, Closed::Halted),
             }
         });
-        let owned = Owned { closing, halt: Some(halt), keep_for: None, cut_off: None, lease };
+        let owned = Owned { closing, asked, halt: Some(halt), keep_for: None, cut_off: None, lease };
         self.owned.insert(owned.lease.id.clone(), owned);
     }
 

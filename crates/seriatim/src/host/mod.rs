@@ -21,21 +21,23 @@ mod chaos;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod retries;
+#[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use error::HostError;
-pub use settings::{FeedSettings, LeaseSettings};
+pub use settings::{FeedSettings, LeaseSettings, ParkLimits};
 pub use stats::Stats;
 
-use crate::handler::{Handler, Handling, TransactionalHandler};
-use crate::name::{FeedName, HostName};
+use crate::handler::{Handler, Handling, Target, TransactionalHandler};
+use crate::name::{FeedName, HostName, Partition};
 use crate::source::{Consumer, Feed};
-use crate::store::Store;
+use crate::store::{Store, Trouble};
 use reader::ReaderHandle;
 
 /// A partition that holds changes of this weight asks for no more.
@@ -57,8 +59,32 @@ struct FeedRuntime {
     settings: FeedSettings,
     stats: Arc<Stats>,
     reader: ReaderHandle,
-    /// The host ends when everything is caught up, so it does not put off checkpoints.
-    once: bool,
+    until: Until,
+    /// What is known about what the handler works on.
+    target: Arc<Target>,
+    /// Partitions that can park no more, and why.
+    full: Mutex<BTreeMap<Partition, String>>,
+}
+
+impl FeedRuntime {
+    /// What keeps this host from going on with the feed.
+    fn troubles(&self) -> Vec<Trouble> {
+        let feed = &self.consumer.feed;
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = full.iter().map(|(partition, why)| Trouble {
+            feed: feed.clone(),
+            what: format!("partition {partition} waits: {why}"),
+            remedy: format!(
+                "mend the cause and run `seriatim parked retry {feed} --all`, or discard changes"
+            ),
+        });
+        let outage = self.target.outage().map(|outage| Trouble {
+            feed: feed.clone(),
+            what: format!("its target fails since {:.0}: {}", outage.since, outage.error),
+            remedy: "mend it; the feed goes on by itself".to_owned(),
+        });
+        outage.into_iter().chain(full).collect()
+    }
 }
 
 /// When a host ends by itself.
@@ -66,6 +92,8 @@ struct FeedRuntime {
 enum Until {
     ShutDown,
     CaughtUp,
+    /// As [`Until::ShutDown`], and it only tries what is parked again: nothing is read.
+    ShutDownOnlyParked,
 }
 
 /// One running process that owns leases and runs handlers.
@@ -151,6 +179,12 @@ impl Host {
     /// As [`Host::run_once`], ending early when `shutdown` resolves.
     pub async fn run_once_until(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), HostError> {
         self.run(Until::CaughtUp, shutdown).await
+    }
+
+    /// Tries only what is parked and marked to be tried again, in partitions that no other live host owns, until `shutdown`
+    /// resolves. Nothing is read from the sources: for a moment in which no host runs.
+    pub async fn run_parked_until(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), HostError> {
+        self.run(Until::ShutDownOnlyParked, shutdown).await
     }
 
     fn check_settings(&self) -> Result<(), HostError> {

@@ -1,10 +1,11 @@
 //! Before a host runs: its feeds are set up, and its name is its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{FeedRuntime, Given, HostError, Until, reader};
 use crate::clock;
+use crate::handler::Target;
 use crate::lease::Liveness;
 use crate::name::{FeedName, HostName, SessionId};
 use crate::source::Consumer;
@@ -32,8 +33,10 @@ pub(super) async fn feeds(
         let start = feed.open(&consumer, &settings.start).await.map_err(in_source)?;
         store.ensure(&name, feed.partitions(), &start).await?;
         let reader = reader::spawn(Arc::clone(&feed), settings.idle);
-        let once = until == Until::CaughtUp;
-        feeds.push(Arc::new(FeedRuntime { feed, consumer, handling, settings, stats, reader, once }));
+        let target = Arc::new(Target::new(name, settings.retry.backoff));
+        let full = Mutex::default();
+        let runtime = FeedRuntime { feed, consumer, handling, settings, stats, reader, until, target, full };
+        feeds.push(Arc::new(runtime));
     }
     Ok(feeds)
 }

@@ -40,6 +40,49 @@ impl LeaseSettings {
     }
 }
 
+/// How much may be parked. What is reached is not lost and not passed: the partition waits until there is room again.
+///
+/// The feed's bounds are shared out evenly among its partitions. What a partition holds in memory when it reaches a bound
+/// still comes on top.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParkLimits {
+    /// Changes of one object.
+    pub object_changes: u64,
+    /// Bytes of one object's changes, roughly.
+    pub object_bytes: u64,
+    /// Objects of the feed.
+    pub objects: u64,
+    /// Changes of the feed.
+    pub changes: u64,
+    /// Bytes of the feed's changes, roughly.
+    pub bytes: u64,
+}
+
+impl Default for ParkLimits {
+    fn default() -> Self {
+        ParkLimits {
+            object_changes: 100_000,
+            object_bytes: 64 << 20,
+            objects: 100_000,
+            changes: 1_000_000,
+            bytes: 1 << 30,
+        }
+    }
+}
+
+impl ParkLimits {
+    /// What one of so many partitions may park.
+    pub(crate) fn share(self, partitions: u32) -> Self {
+        let share = |of: u64| of.div_ceil(u64::from(partitions.max(1)));
+        ParkLimits {
+            objects: share(self.objects),
+            changes: share(self.changes),
+            bytes: share(self.bytes),
+            ..self
+        }
+    }
+}
+
 /// How one feed is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedSettings {
@@ -53,6 +96,8 @@ pub struct FeedSettings {
     pub timeout: Duration,
     /// What happens to changes that fail.
     pub retry: Retry,
+    /// How much may be parked.
+    pub parked: ParkLimits,
     /// How long done work may stay without a checkpoint: what a crash makes a handler see again.
     pub checkpoint_every: Duration,
     /// How long an idle feed waits before it looks again, unless the source wakes it.
@@ -67,6 +112,7 @@ impl Default for FeedSettings {
             concurrency: 8,
             timeout: Duration::from_secs(30),
             retry: Retry::default(),
+            parked: ParkLimits::default(),
             checkpoint_every: Duration::from_millis(100),
             idle: Duration::from_secs(1),
         }

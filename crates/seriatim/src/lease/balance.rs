@@ -146,6 +146,7 @@ mod tests {
             feeds: feeds.to_vec(),
             beat: 0,
             seen_at: jiff::Timestamp::UNIX_EPOCH,
+            troubles: vec![],
             liveness: Liveness::Unknown,
         };
         JudgedHost { host, live: true }
@@ -156,7 +157,8 @@ mod tests {
         let available = owner.is_none();
         let id = LeaseId { feed: feed.clone(), partition: Partition(partition) };
         let position = Position::number(0);
-        let lease = LeaseView { id, owner, epoch: Epoch(0), version: 0, position, hand_over_to: None };
+        let lease =
+            LeaseView { id, owner, epoch: Epoch(0), version: 0, position, hand_over_to: None, asked: 0 };
         JudgedLease { lease, available, held: !available }
     }
 

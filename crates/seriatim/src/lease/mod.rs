@@ -24,6 +24,7 @@ pub use watch::{Judged, JudgedHost, JudgedLease, Watch};
 
 use crate::change::Position;
 use crate::name::{Epoch, FeedName, HostName, Partition, SessionId};
+use crate::store::Trouble;
 
 /// Which lease: one partition of one feed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -77,6 +78,8 @@ pub struct LeaseView {
     pub position: Position,
     /// The host that asked the owner to hand it over, or for which it was set free.
     pub hand_over_to: Option<HostName>,
+    /// Moves whenever somebody asks for a retry or a discard of what is parked in the partition.
+    pub asked: u64,
 }
 
 /// What a store knows about a host's process.
@@ -103,6 +106,8 @@ pub struct HostView {
     pub beat: u64,
     /// When it last renewed, by the store's clock; for people to read.
     pub seen_at: Timestamp,
+    /// What keeps it from going on with a feed, as of its last renewal.
+    pub troubles: Vec<Trouble>,
     /// Whether its process is known to be gone.
     pub liveness: Liveness,
 }

@@ -111,11 +111,11 @@ mod tests {
         let owner = Some(Owner { host: name.clone(), session: session.clone() });
         let id = LeaseId { feed: FeedName::new("f").unwrap(), partition: Partition(0) };
         let position = Position::number(0);
-        let lease = LeaseView { id, owner, epoch: Epoch(1), version, position, hand_over_to: None };
+        let lease = LeaseView { id, owner, epoch: Epoch(1), version, position, hand_over_to: None, asked: 0 };
         let seen_at = jiff::Timestamp::UNIX_EPOCH;
         View {
             leases: vec![lease],
-            hosts: vec![HostView { name, session, feeds: vec![], beat, seen_at, liveness }],
+            hosts: vec![HostView { name, session, feeds: vec![], beat, seen_at, troubles: vec![], liveness }],
         }
     }
 

@@ -12,19 +12,26 @@
 
 mod error;
 mod memory;
+mod parked;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 pub use error::{CheckpointError, EnsureError, JoinError, StoreError};
 pub use memory::MemoryStore;
+pub use parked::{
+    Checkpoint, Discard, Discarded, Discarding, ParkedFailure, ParkedObject, ParkedState, Parking, Unparking,
+};
 
 use crate::change::{Change, Position};
 use crate::lease::{Lease, LeaseView, View};
 use crate::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use crate::value::Key;
+
+/// How many of a feed's discards a store remembers at least, the latest of them.
+pub const DISCARDS_KEPT: usize = 1000;
 
 /// A host that has joined: proof that its name is its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +42,19 @@ pub struct Session {
     pub id: SessionId,
     /// The feeds it runs; each renewal tells the store.
     pub feeds: Vec<FeedName>,
+    /// What keeps it from going on with some of them; each renewal tells the store.
+    pub troubles: Vec<Trouble>,
+}
+
+/// Something that keeps a running host from going on with a feed, for everybody to see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// The feed that waits.
+    pub feed: FeedName,
+    /// What is wrong, and since when.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
 }
 
 /// The answer to one renewal.
@@ -47,57 +67,6 @@ pub enum Renewal {
     },
     /// The lease has another owner or epoch now.
     Lost,
-}
-
-/// A change that goes into the store because its object is parked.
-#[derive(Clone, Debug)]
-pub struct Parking {
-    /// The change to keep. It has a key.
-    pub change: Change,
-    /// For the change that failed: why, and after how many attempts. `None` for a change that waits behind it.
-    pub failure: Option<ParkedFailure>,
-}
-
-/// Why an object is parked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParkedFailure {
-    /// What the handler said at the last attempt.
-    pub error: String,
-    /// How often it was tried.
-    pub attempts: u32,
-}
-
-/// What an owner makes durable in one step.
-#[derive(Clone, Debug)]
-pub struct Checkpoint {
-    /// Everything up to here is handled or parked.
-    pub position: Position,
-    /// Changes to park, in their order. One that is parked already (same feed, key and id) is not parked twice.
-    pub parked: Vec<Parking>,
-}
-
-impl Checkpoint {
-    /// A checkpoint that only moves the position.
-    pub fn at(position: Position) -> Self {
-        Checkpoint { position, parked: Vec::new() }
-    }
-}
-
-/// An object that could not be handled, with what waits behind it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ParkedObject {
-    /// The feed.
-    pub feed: FeedName,
-    /// The partition.
-    pub partition: Partition,
-    /// The object.
-    pub key: Key,
-    /// How many changes are kept for it, the failed one included.
-    pub waiting: u64,
-    /// Why it is parked.
-    pub failure: ParkedFailure,
-    /// Since when, by the store's clock.
-    pub since: Timestamp,
 }
 
 /// What a rewind does to the objects that are parked in its partition.
@@ -165,7 +134,14 @@ pub trait Store: Send + Sync + 'static {
     /// `keep_for` reserves it for the host that asked.
     async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError>;
 
-    /// Moves the checkpoint and parks, in one step, if the lease's epoch is still the current one.
+    /// Moves the checkpoint, takes out what was parked and is done, and parks, all in one step, if the lease's epoch is still
+    /// the current one.
+    ///
+    /// - An object of which changes are taken out and others are left stays as it is with no attempts counted; one of which
+    ///   nothing is left is gone. Changes that are not there are not missed.
+    /// - A parked change with a failure makes it the object's failure, with its state; the object keeps its time.
+    /// - A parked change without one leaves its object as it is. If the object is not there, it comes to be in the state
+    ///   [`ParkedState::Retrying`] with no attempts: nothing stands in its way.
     async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError>;
 
     /// Sets the position of a lease as `seen`, raising its epoch so that no owner of before can write over it.
@@ -184,6 +160,9 @@ pub trait Store: Send + Sync + 'static {
         partition: Option<Partition>,
     ) -> Result<Vec<ParkedObject>, StoreError>;
 
+    /// One parked object; `None` when it is not parked.
+    async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError>;
+
     /// The changes kept for a parked object, in order, at most `limit`.
     async fn parked_changes(
         &self,
@@ -192,6 +171,33 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Change>, StoreError>;
 
-    /// Forgets a feed: its leases and what is parked.
+    /// Marks a parked object of a feed, or all of them, to be tried again: it is [`ParkedState::Retrying`] with no attempts
+    /// from then on, with the same error and time. Moves [`LeaseView::asked`] of the partitions concerned, so that their
+    /// owners hear of it. Returns how many objects are to be tried now, those that were already included.
+    ///
+    /// Marking one that is being tried just now changes nothing but its count of attempts.
+    async fn retry_parked(&self, feed: &FeedName, key: Option<&Key>) -> Result<u64, StoreError>;
+
+    /// Drops the first change kept for a parked object, or all of them, and remembers that with the reason.
+    ///
+    /// - The first change is named by its id: if the object is not parked, or begins with another change now, it is
+    ///   [`Discarding::Changed`] and nothing happens. So repeating it drops nothing more.
+    /// - An object that is [`ParkedState::Retrying`] while its lease has an owner is [`Discarding::Busy`], and nothing happens:
+    ///   the owner may be about to handle the very change.
+    /// - What is left of the object is [`ParkedState::Retrying`] with no attempts: it goes on. One of which nothing is left is
+    ///   gone. [`LeaseView::asked`] moves.
+    async fn discard_parked(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError>;
+
+    /// The latest discards of a feed, at most `limit`, latest first. At least [`DISCARDS_KEPT`] are remembered; older ones may
+    /// be forgotten.
+    async fn discarded(&self, feed: &FeedName, limit: usize) -> Result<Vec<Discarded>, StoreError>;
+
+    /// Forgets a feed: its leases, what is parked and what was discarded.
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError>;
 }

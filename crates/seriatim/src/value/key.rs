@@ -54,6 +54,12 @@ impl Key {
         &self.row
     }
 
+    /// A text that is the same for the same object and for no other, whatever its columns are called.
+    pub fn identity(&self) -> String {
+        let whole: Vec<Value> = super::packed::Unpacking(&with_whole_numbers(self.row.as_packed())).collect();
+        serde_json::to_string(&whole).expect("values always serialize")
+    }
+
     /// The key as users write it, such as `{"id":42}`.
     pub fn to_json(&self) -> serde_json::Value {
         self.row.to_json()
@@ -118,5 +124,8 @@ mod tests {
         let whole = Key::of("id", Value::Integer(1)).hash();
         assert_eq!(whole, Key::of("id", Value::Real(1.0)).hash());
         assert_ne!(whole, Key::of("id", Value::Real(1.5)).hash());
+        let identity = Key::of("id", Value::Integer(1)).identity();
+        assert_eq!(identity, Key::of("name", Value::Real(1.0)).identity());
+        assert_ne!(identity, Key::of("id", Value::Text("1".into())).identity());
     }
 }

@@ -10,6 +10,7 @@ use seriatim::store::ParkedObject;
 use seriatim::{FeedName, Store};
 
 use super::owners::owner_of;
+use super::parked::is_for_people;
 use crate::args::Status;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
@@ -36,7 +37,8 @@ async fn report(config: &Config, store: &dyn Store) -> Result<Report> {
     let view = store.view(&names).await?;
     let mut feeds = Vec::with_capacity(names.len());
     for name in &names {
-        let parked = store.parked(name, None).await?;
+        let mut parked = store.parked(name, None).await?;
+        parked.retain(is_for_people);
         feeds.push(feed_status(config, name, &view, parked).await);
     }
     let hosts = view.hosts.iter().filter(|host| host.liveness != Liveness::Dead);
@@ -46,7 +48,7 @@ async fn report(config: &Config, store: &dyn Store) -> Result<Report> {
 async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: Vec<ParkedObject>) -> FeedStatus {
     let leases: Vec<&LeaseView> = view.leases.iter().filter(|lease| lease.id.feed == *name).collect();
     let feed = config.feeds.get(name);
-    let (lags, blocked_by) = match feed {
+    let (lags, mut blocked_by) = match feed {
         Some(feed) => ask_source(feed, &leases).await,
         None => {
             tracing::warn!(
@@ -56,6 +58,7 @@ async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: Vec<
             (Vec::new(), Vec::new())
         }
     };
+    blocked_by.extend(troubles(name, view));
     let lags = lags.into_iter().map(LagStatus::from).chain(std::iter::repeat(LagStatus::default()));
     FeedStatus {
         name: name.clone(),
@@ -66,6 +69,16 @@ async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: Vec<
         parked_objects: parked.into_iter().map(ParkedStatus::from).collect(),
         blocked_by,
     }
+}
+
+/// What keeps running hosts from going on with the feed.
+fn troubles(feed: &FeedName, view: &View) -> impl Iterator<Item = Obstacle> {
+    let living = view.hosts.iter().filter(|host| host.liveness != Liveness::Dead);
+    let troubles = living.flat_map(|host| host.troubles.iter().map(|trouble| (&host.name, trouble)));
+    troubles.filter(|(_, trouble)| trouble.feed == *feed).map(|(host, trouble)| Obstacle {
+        what: format!("host {host}: {}", trouble.what),
+        remedy: trouble.remedy.clone(),
+    })
 }
 
 /// The lag of each lease and what holds the feed back; nothing, with a warning, when the source cannot be asked.

@@ -82,7 +82,7 @@ pub struct ParkedStatus {
 
 impl From<ParkedObject> for ParkedStatus {
     fn from(parked: ParkedObject) -> Self {
-        let ParkedFailure { error, attempts } = parked.failure;
+        let ParkedFailure { error, attempts, .. } = parked.failure;
         ParkedStatus { key: parked.key.to_string(), waiting: parked.waiting, attempts, error }
     }
 }

@@ -3,29 +3,34 @@
 //! ```text
 //!          ┌────────── asks while it holds little ──────────┐
 //!   reader ┴▶ lanes ──batch──▶ attempts (in flight) ──▶ lanes ┴▶ low-water mark ──▶ checkpoint
+//!                ▲                  └─ failed: its object steps aside ──────────────────┘ │ parks it
+//!                └── rejoins ── tail (in flight) ◀── when it is due, or somebody asked ◀──┘
 //! ```
 
-use std::collections::HashSet;
+mod full;
+mod objects;
+mod saving;
+mod tails;
+
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::FeedRuntime;
 use super::reader::{Answer, OpenGuard};
+use super::{FeedRuntime, Until};
 use crate::change::Position;
 use crate::clock;
 use crate::handler::{Attempts, Batch, Handling, Lanes, Plain, Ran, Rules, Tally, Transactional, Try};
 use crate::lease::{Lease, LeaseId};
 use crate::source::SourceError;
-use crate::store::{Checkpoint, CheckpointError, Parking, Store, StoreError};
-
-/// A partition that only looked and found nothing moves its checkpoint this rarely.
-const IDLE_CHECKPOINT: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// How long a checkpoint that the store could not take waits for its next try.
-const RETRY_CHECKPOINT: std::time::Duration = std::time::Duration::from_millis(100);
+use crate::store::{Parking, Store, StoreError, Unparking};
+use full::Full;
+use objects::Objects;
+use saving::Saved;
+use tails::{Heard, TailLanded};
 
 /// However little a partition holds, it reads no further ahead of its slowest change than this many places.
 const MOST_AHEAD: usize = 100_000;
@@ -44,6 +49,13 @@ pub(super) enum Closed {
 }
 
 impl Closed {
+    fn of_store(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable { .. } => Closed::Lost(error.to_string()),
+            StoreError::NeedsAttention { .. } => Closed::Failed(error.to_string()),
+        }
+    }
+
     pub(super) fn panicked() -> Self {
         Closed::Failed("its task panicked, which is a fault in Seriatim: please report it".to_owned())
     }
@@ -65,11 +77,10 @@ pub(super) struct Setup {
     pub closing: watch::Receiver<bool>,
     /// Until when the lease can be trusted.
     pub trusted_until: watch::Receiver<Instant>,
+    /// Moves when somebody asked for something about what is parked here.
+    pub asked: watch::Receiver<u64>,
     pub news: mpsc::UnboundedSender<News>,
 }
-
-/// A checkpoint that was tried: where, the first place it did not pass, how many parked, and what the store said.
-type Saved = (Position, u64, usize, Result<(), CheckpointError>);
 
 struct Running {
     setup: Setup,
@@ -84,14 +95,26 @@ struct Running {
     saved_at: Instant,
     /// Something was handled since the last checkpoint.
     worked: bool,
+    /// What is parked here.
+    objects: Objects,
     /// Changes to park with the next checkpoint, which has passed them.
     parkings: Vec<Parking>,
+    /// Parked changes that are done, to be taken out of the store with the next checkpoint.
+    unparkings: Vec<Unparking>,
     asked: Option<oneshot::Receiver<Answer>>,
     flying: JoinSet<(Batch, Position, Ran)>,
+    /// Parked objects that are being tried again.
+    tailing: JoinSet<TailLanded>,
+    /// With a transactional handler, which does one thing at a time: what was tried last was a live batch.
+    tails_turn: bool,
+    /// What the store says is parked, after somebody asked for something.
+    hearing: JoinSet<Heard>,
     saving: JoinSet<Saved>,
     told_caught_up: bool,
     /// The end of the first slice that saw the end of what was committed, by the number of its place in the lanes.
     caught_up_at: Option<u64>,
+    /// Parked objects that were being tried when everything before that end was behind the checkpoint.
+    awaited: Option<HashSet<String>>,
     /// Every place before this number is behind the checkpoint in the store.
     saved_upto: u64,
     /// Turns true when no further attempt may begin.
@@ -100,6 +123,8 @@ struct Running {
     store_knows_better: bool,
     /// The feed is to stop, for this reason, once what runs has finished.
     stopping: Option<String>,
+    /// Says so while no more can be parked.
+    full: Full,
     _open: OpenGuard,
 }
 
@@ -114,10 +139,9 @@ pub(super) async fn run(setup: Setup) -> Closed {
 impl Running {
     async fn open(setup: Setup) -> Result<Self, Closed> {
         let id = &setup.lease.id;
-        let parked = setup.store.parked(&id.feed, Some(id.partition)).await.map_err(|error| match error {
-            StoreError::Unavailable { .. } => Closed::Lost(error.to_string()),
-            StoreError::NeedsAttention { .. } => Closed::Failed(error.to_string()),
-        })?;
+        let parked = setup.store.parked(&id.feed, Some(id.partition)).await.map_err(Closed::of_store)?;
+        let limits = setup.feed.settings.parked.share(setup.feed.feed.partitions());
+        let objects = Objects::new(limits, &parked, clock::now());
         let tries: Arc<dyn Try> = match &setup.feed.handling {
             Handling::AtLeastOnce(handler) => {
                 Arc::new(Plain { handler: Arc::clone(handler), timeout: setup.feed.settings.timeout })
@@ -129,22 +153,29 @@ impl Running {
         Ok(Running {
             lease: Arc::new(setup.lease.clone()),
             tries,
-            lanes: Lanes::new(parked.iter().map(|object| object.key.hash())),
+            lanes: Lanes::new(objects.lanes()),
+            objects,
             read: setup.lease.position.clone(),
             caught_up: false,
             saved: setup.lease.position.clone(),
             saved_at: clock::now(),
             worked: false,
             parkings: Vec::new(),
+            unparkings: Vec::new(),
             asked: None,
             flying: JoinSet::new(),
+            tailing: JoinSet::new(),
+            tails_turn: false,
+            hearing: JoinSet::new(),
             saving: JoinSet::new(),
             told_caught_up: false,
             caught_up_at: None,
+            awaited: None,
             saved_upto: 0,
             quit: watch::Sender::new(false),
             store_knows_better: false,
             stopping: None,
+            full: Full::new(&setup.feed, &setup.lease.id),
             _open: setup.feed.reader.enter(),
             setup,
         })
@@ -163,18 +194,19 @@ impl Running {
                 self.start_work();
             }
             self.start_checkpoint(closing);
-            if closing && self.flying.is_empty() && self.saving.is_empty() {
+            if closing && self.flying.is_empty() && self.tailing.is_empty() && self.saving.is_empty() {
                 return self.stopping.take().map_or(Closed::Drained, Closed::Failed);
             }
-            if let Some(closed) = self.next_event().await {
+            if let Some(closed) = self.next_event(closing).await {
                 return closed;
             }
         }
     }
 
-    async fn next_event(&mut self) -> Option<Closed> {
+    async fn next_event(&mut self, closing: bool) -> Option<Closed> {
         let trusted_until = *self.setup.trusted_until.borrow();
         let checkpoint_due = self.checkpoint_due();
+        let tail_due = self.objects.next_due().filter(|_| !closing && self.has_room_for_a_tail());
         tokio::select! {
             // What was read comes first: the reader waits for this partition to ask again.
             biased;
@@ -186,14 +218,27 @@ impl Running {
                 Ok((batch, upto, ran)) => self.landed(batch, upto, ran),
                 Err(error) => Some(Closed::Failed(format!("a handler's task ended badly: {error}"))),
             },
+            Some(landed) = self.tailing.join_next() => match landed {
+                Ok(landed) => self.tail_landed(landed),
+                Err(error) => Some(Closed::Failed(format!("a handler's task ended badly: {error}"))),
+            },
             Some(saved) = self.saving.join_next() => match saved {
                 Ok(saved) => self.checkpointed(saved),
                 Err(error) => Some(Closed::Failed(format!("a checkpoint's task ended badly: {error}"))),
             },
+            Some(heard) = self.hearing.join_next() => {
+                self.heard(heard);
+                None
+            }
+            Ok(()) = self.setup.asked.changed() => {
+                self.hear();
+                None
+            }
             _ = self.setup.closing.changed() => None,
             _ = self.setup.trusted_until.changed() => None,
             () = tokio::time::sleep_until(trusted_until) => None,
             () = sleep_until(checkpoint_due) => None,
+            () = sleep_until(tail_due) => None,
         }
     }
 
@@ -201,35 +246,83 @@ impl Running {
         matches!(self.setup.feed.handling, Handling::ExactlyOnce(_))
     }
 
+    /// A transaction moves the checkpoint itself: one at a time, never beside another checkpoint, and never past a change that
+    /// is still to be parked.
+    fn may_start_transaction(&self) -> bool {
+        let nothing_runs = self.flying.is_empty() && self.tailing.is_empty() && self.saving.is_empty();
+        nothing_runs && self.parkings.is_empty() && self.unparkings.is_empty()
+    }
+
     fn start_work(&mut self) {
+        self.lanes.set_retrying(self.objects.is_retrying());
+        if !self.is_transactional() {
+            while self.has_room_for_a_tail() && self.start_tail() {}
+            while self.flying.len() + self.tailing.len() < self.setup.feed.settings.concurrency
+                && self.start_batch()
+            {}
+        } else if self.may_start_transaction() {
+            // In turns: neither waits for the other.
+            let tail_first = std::mem::take(&mut self.tails_turn);
+            if tail_first && self.has_room_for_a_tail() && self.start_tail() {
+                return;
+            }
+            self.tails_turn = self.start_batch();
+            if !self.tails_turn && self.has_room_for_a_tail() {
+                self.start_tail();
+            }
+        }
+    }
+
+    /// Starts the next batch, if there is one.
+    fn start_batch(&mut self) -> bool {
         let settings = &self.setup.feed.settings;
-        // A transaction moves the checkpoint itself: one at a time, never beside another checkpoint, and never past a change
-        // that is still to be parked.
-        let transactional = self.is_transactional();
-        if transactional && !(self.saving.is_empty() && self.parkings.is_empty()) {
-            return;
+        let Some(batch) = self.lanes.take(settings.batch) else { return false };
+        let upto = self.lanes.low_water_after(&batch).unwrap_or(&self.saved).clone();
+        let aside = if self.is_transactional() { self.take_aside() } else { BTreeMap::new() };
+        let (tries, lease, rules) = (Arc::clone(&self.tries), Arc::clone(&self.lease), self.rules());
+        self.flying.spawn(async move {
+            let ran =
+                Attempts::new(&*tries, rules, lease, batch.numbers(), aside).run(&batch.changes, &upto).await;
+            (batch, upto, ran)
+        });
+        true
+    }
+
+    fn rules(&self) -> Rules {
+        let settings = &self.setup.feed.settings;
+        let target = Arc::clone(&self.setup.feed.target);
+        Rules { retry: settings.retry, timeout: settings.timeout, closing: self.quit.subscribe(), target }
+    }
+
+    /// All that is set aside, for a transaction that passes it.
+    fn take_aside(&mut self) -> BTreeMap<u64, Parking> {
+        let aside = self.lanes.take_aside();
+        aside.values().for_each(|parking| self.note_kept(parking));
+        aside
+    }
+
+    /// A change is on its way into the store, or there.
+    fn note_kept(&mut self, parking: &Parking) {
+        if !parking.steps_aside() {
+            self.setup.feed.stats.count(0, 1, 0, 0);
         }
-        let concurrency = if transactional { 1 } else { settings.concurrency };
-        while self.flying.len() < concurrency {
-            let Some(batch) = self.lanes.take(settings.batch) else { break };
-            let upto = self.lanes.low_water_after(&batch).unwrap_or(&self.saved).clone();
-            let aside = if transactional { self.lanes.take_aside() } else { Vec::new() };
-            self.setup.feed.stats.count(0, aside.len() as u64, 0, 0);
-            let (tries, lease) = (Arc::clone(&self.tries), Arc::clone(&self.lease));
-            let (retry, timeout, closing) = (settings.retry, settings.timeout, self.quit.subscribe());
-            self.flying.spawn(async move {
-                let rules = Rules { retry, timeout, closing };
-                let ran = Attempts::new(&*tries, rules, lease, aside).run(&batch.changes, &upto).await;
-                (batch, upto, ran)
-            });
-        }
+        self.objects.keeps(parking, clock::now());
     }
 
     fn ask_for_more(&mut self) {
         let has_room = self.lanes.held() + self.parkings.len() < self.setup.feed.settings.enough()
             && self.lanes.weight() < super::ENOUGH_BYTES
             && self.lanes.span() < MOST_AHEAD;
-        if self.asked.is_none() && has_room {
+        let may_read = self.setup.feed.until != Until::ShutDownOnlyParked;
+        let full = self.objects.full();
+        if self.setup.feed.until == Until::CaughtUp && !self.objects.is_retrying() {
+            let stop =
+                |why: &String| format!("partition {} can park no more: {why}", self.lease.id.partition);
+            self.stopping = self.stopping.take().or(full.as_ref().map(stop));
+        }
+        // A partition that can park no more waits, and says so, rather than lose or overtake anything.
+        let is_full = self.full.tell(full);
+        if self.asked.is_none() && has_room && may_read && !is_full {
             self.asked = Some(self.setup.feed.reader.want(self.lease.id.partition, self.read.clone()));
         }
     }
@@ -271,10 +364,12 @@ impl Running {
 
     fn finished(&mut self, batch: Batch, upto: Position, tally: Tally) {
         self.count(batch.changes.len(), &tally);
+        self.note_parked(&tally);
         if self.is_transactional() {
             // What was parked on the way is in the store already: only its objects are to be remembered.
             tally.parked.iter().for_each(|parking| self.lanes.park(parking.change.lane()));
             self.lanes.complete(batch, Vec::new());
+            self.objects.all_stored();
             self.saved = upto;
             self.saved_at = clock::now();
             self.saved_upto = self.lanes.passed();
@@ -285,107 +380,39 @@ impl Running {
         self.tell_when_caught_up();
     }
 
+    /// Remembers which objects were parked on the way, and when those that only stepped aside are due.
+    fn note_parked(&mut self, tally: &Tally) {
+        let now = clock::now();
+        for parking in &tally.parked {
+            let Some(key) = &parking.change.key else { continue };
+            match self.is_transactional() {
+                true => self.note_kept(parking),
+                // Its changes are counted when a checkpoint takes them.
+                false => self.objects.open(key),
+            }
+            if parking.steps_aside() {
+                let pause = tally.again.get(&parking.change.lane()).copied().unwrap_or_default();
+                self.objects.try_again(key, now + pause);
+                self.objects.fails_since(key, self.setup.feed.target.successes());
+            }
+        }
+    }
+
     /// The batch did not get to its end: what it did counts, unless the store knows that better.
     fn gave_up(&mut self, batch: Batch, unfinished: &HashSet<u64>, tally: Tally) {
         self.count(batch.changes.len() - unfinished.len(), &tally);
         if self.is_transactional() {
             self.store_knows_better = true;
         } else {
+            self.note_parked(&tally);
             self.lanes.abandon(batch, unfinished, tally.parked);
             self.worked = true;
         }
     }
 
     fn count(&self, done: usize, tally: &Tally) {
-        let parked = tally.parked.len() as u64;
-        let handled = done as u64 - parked - tally.skipped;
-        self.setup.feed.stats.count(handled, parked, tally.skipped, tally.failures);
-    }
-
-    fn start_checkpoint(&mut self, closing: bool) {
-        let due = closing || self.checkpoint_due().is_some_and(|due| due <= clock::now());
-        let free = self.saving.is_empty() && (self.flying.is_empty() || !self.is_transactional());
-        if !due || !free || !self.has_something_to_save() {
-            return;
-        }
-        self.parkings.extend(self.lanes.take_passed_aside());
-        let passed = self.lanes.passed();
-        let position = self.lanes.low_water().unwrap_or(&self.saved).clone();
-        let checkpoint = Checkpoint { position: position.clone(), parked: self.parkings.clone() };
-        let (store, lease) = (Arc::clone(&self.setup.store), Arc::clone(&self.lease));
-        self.worked = false;
-        self.saving.spawn(async move {
-            let result = store.checkpoint(&lease, &checkpoint).await;
-            if let Err(CheckpointError::Store(_)) = result {
-                tokio::time::sleep(RETRY_CHECKPOINT).await;
-            }
-            (position, passed, checkpoint.parked.len(), result)
-        });
-    }
-
-    fn has_something_to_save(&self) -> bool {
-        if self.store_knows_better {
-            return false;
-        }
-        let moved = self.lanes.low_water().is_some_and(|mark| *mark != self.saved);
-        moved || !self.parkings.is_empty() || self.lanes.has_passed_aside()
-    }
-
-    /// When the next checkpoint should be written; `None` while there is nothing to write.
-    fn checkpoint_due(&self) -> Option<Instant> {
-        if !self.saving.is_empty() || !self.has_something_to_save() {
-            return None;
-        }
-        if self.is_transactional() && !self.flying.is_empty() {
-            return None;
-        }
-        let settings = &self.setup.feed.settings;
-        let pause = if self.lanes.has_passed_aside()
-            || !self.parkings.is_empty()
-            || (self.worked && self.lanes.held() == 0)
-        {
-            std::time::Duration::ZERO
-        } else if self.worked {
-            settings.checkpoint_every
-        } else if self.setup.feed.once && self.caught_up {
-            std::time::Duration::ZERO
-        } else {
-            IDLE_CHECKPOINT
-        };
-        Some(self.saved_at + pause)
-    }
-
-    fn checkpointed(&mut self, (position, passed, parked, result): Saved) -> Option<Closed> {
-        match result {
-            Ok(()) => {
-                self.saved = position;
-                self.saved_upto = passed;
-                self.saved_at = clock::now();
-                self.parkings.drain(..parked);
-                self.tell_when_caught_up();
-                None
-            }
-            Err(CheckpointError::Fenced { by }) => Some(Closed::Lost(format!("its epoch is {by} now"))),
-            Err(CheckpointError::Store(error @ StoreError::Unavailable { .. })) => {
-                tracing::warn!(lease = %self.lease.id, %error, "no checkpoint; trying again");
-                // Tried again by the rule for new work, until the lease cannot be trusted any more.
-                self.worked = true;
-                self.saved_at = clock::now();
-                None
-            }
-            Err(CheckpointError::Store(error)) => Some(Closed::Failed(error.to_string())),
-        }
-    }
-
-    /// Says, once, that everything is behind the checkpoint that was committed when it first saw the end.
-    fn tell_when_caught_up(&mut self) {
-        if !self.has_something_to_save() {
-            self.saved_upto = self.lanes.passed();
-        }
-        if !self.told_caught_up && self.caught_up_at.is_some_and(|end| end <= self.saved_upto) {
-            self.told_caught_up = true;
-            drop(self.setup.news.send(News::CaughtUp(self.lease.id.clone())));
-        }
+        let handled = (done - tally.parked.len()) as u64 - tally.skipped;
+        self.setup.feed.stats.count(handled, 0, tally.skipped, tally.failures);
     }
 }
 

@@ -1,19 +1,22 @@
 //! A store in memory: for tests and simulation, and as the plainest reading of the contract.
 
+mod parked;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
 use super::{
-    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedFailure, ParkedObject, Parking,
-    Renewal, Session, Store, StoreError,
+    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
+    ParkedObject, Renewal, Session, Store, StoreError,
 };
 use crate::change::{Change, Position};
 use crate::clock;
 use crate::lease::{HostView, Lease, LeaseId, LeaseView, Liveness, Owner, View};
 use crate::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
 use crate::value::Key;
+use parked::Parked;
 
 /// Keeps everything in memory; clones share it. It dies with the process, and so do its checkpoints.
 #[derive(Clone, Debug)]
@@ -26,13 +29,7 @@ pub struct MemoryStore {
 struct State {
     hosts: BTreeMap<HostName, HostView>,
     leases: BTreeMap<LeaseId, LeaseView>,
-    parked: BTreeMap<(FeedName, String), Parked>,
-}
-
-#[derive(Debug)]
-struct Parked {
-    object: ParkedObject,
-    changes: Vec<Change>,
+    parked: Parked,
 }
 
 impl Default for MemoryStore {
@@ -74,28 +71,12 @@ impl State {
         }
     }
 
-    fn park(&mut self, parking: &Parking) {
-        let Some(key) = parking.change.key.clone() else {
-            return;
-        };
-        let id = (parking.change.feed.clone(), key.to_string());
-        let parked = self.parked.entry(id).or_insert_with(|| Parked {
-            object: ParkedObject {
-                feed: parking.change.feed.clone(),
-                partition: parking.change.partition,
-                key,
-                waiting: 0,
-                failure: ParkedFailure { error: "waits behind an earlier change".to_owned(), attempts: 0 },
-                since: clock::wall(),
-            },
-            changes: Vec::new(),
-        });
-        if let Some(failure) = &parking.failure {
-            parked.object.failure = failure.clone();
-        }
-        if parked.changes.iter().all(|change| change.id != parking.change.id) {
-            parked.changes.push(parking.change.clone());
-            parked.object.waiting += 1;
+    /// Lets the owners of these partitions know that somebody asked for something.
+    fn ask(&mut self, feed: &FeedName, partitions: impl IntoIterator<Item = Partition>) {
+        for partition in partitions {
+            if let Some(lease) = self.leases.get_mut(&LeaseId { feed: feed.clone(), partition }) {
+                lease.asked += 1;
+            }
         }
     }
 }
@@ -120,13 +101,19 @@ impl Store for MemoryStore {
             }
             state.free_leases_of(&holder.session);
         }
-        let session = Session { host: host.clone(), id: SessionId::random(), feeds: feeds.to_vec() };
+        let session = Session {
+            host: host.clone(),
+            id: SessionId::random(),
+            feeds: feeds.to_vec(),
+            troubles: Vec::new(),
+        };
         let view = HostView {
             name: host.clone(),
             session: session.id.clone(),
             feeds: feeds.to_vec(),
             beat: 0,
             seen_at: clock::wall(),
+            troubles: Vec::new(),
             liveness: Liveness::Unknown,
         };
         state.hosts.insert(host.clone(), view);
@@ -150,9 +137,15 @@ impl Store for MemoryStore {
         }
         for partition in 0..partitions {
             let id = LeaseId { feed: feed.clone(), partition: Partition(partition) };
-            let (position, epoch) = (start.clone(), Epoch(0));
-            let fresh =
-                LeaseView { id: id.clone(), owner: None, epoch, version: 0, position, hand_over_to: None };
+            let fresh = LeaseView {
+                id: id.clone(),
+                owner: None,
+                epoch: Epoch(0),
+                version: 0,
+                position: start.clone(),
+                hand_over_to: None,
+                asked: 0,
+            };
             state.leases.entry(id).or_insert(fresh);
         }
         Ok(())
@@ -203,6 +196,7 @@ impl Store for MemoryStore {
         };
         host.beat += 1;
         host.feeds = session.feeds.clone();
+        host.troubles = session.troubles.clone();
         host.seen_at = clock::wall();
         let renewals = leases.iter().map(|held| match state.lease_of(held) {
             None => Renewal::Lost,
@@ -246,7 +240,8 @@ impl Store for MemoryStore {
                 return Err(CheckpointError::Fenced { by });
             }
         }
-        checkpoint.parked.iter().for_each(|parking| state.park(parking));
+        checkpoint.unparked.iter().for_each(|done| state.parked.unpark(&lease.id.feed, done));
+        checkpoint.parked.iter().for_each(|parking| state.parked.park(&lease.id, parking));
         Ok(())
     }
 
@@ -265,8 +260,7 @@ impl Store for MemoryStore {
         lease.epoch = lease.epoch.next();
         lease.position = position.clone();
         if parked == OnRewind::DropParked {
-            let LeaseId { feed, partition } = &seen.id;
-            state.parked.retain(|_, kept| kept.object.feed != *feed || kept.object.partition != *partition);
+            state.parked.drop_partition(&seen.id);
         }
         Ok(true)
     }
@@ -276,14 +270,11 @@ impl Store for MemoryStore {
         feed: &FeedName,
         partition: Option<Partition>,
     ) -> Result<Vec<ParkedObject>, StoreError> {
-        let state = self.state();
-        let asked_for = |object: &&ParkedObject| {
-            object.feed == *feed && partition.is_none_or(|partition| object.partition == partition)
-        };
-        let mut objects: Vec<ParkedObject> =
-            state.parked.values().map(|parked| &parked.object).filter(asked_for).cloned().collect();
-        objects.sort_by_key(|object| object.since);
-        Ok(objects)
+        Ok(self.state().parked.list(feed, partition))
+    }
+
+    async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError> {
+        Ok(self.state().parked.object(feed, key))
     }
 
     async fn parked_changes(
@@ -292,15 +283,43 @@ impl Store for MemoryStore {
         key: &Key,
         limit: usize,
     ) -> Result<Vec<Change>, StoreError> {
-        let state = self.state();
-        let parked = state.parked.get(&(feed.clone(), key.to_string()));
-        Ok(parked.map(|parked| parked.changes.iter().take(limit).cloned().collect()).unwrap_or_default())
+        Ok(self.state().parked.changes(feed, key, limit))
+    }
+
+    async fn retry_parked(&self, feed: &FeedName, key: Option<&Key>) -> Result<u64, StoreError> {
+        let mut state = self.state();
+        let partitions = state.parked.retry(feed, key);
+        let marked = partitions.len() as u64;
+        state.ask(feed, partitions);
+        Ok(marked)
+    }
+
+    async fn discard_parked(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError> {
+        let mut state = self.state();
+        let State { parked, leases, .. } = &mut *state;
+        let owned = |partition| {
+            let id = LeaseId { feed: feed.clone(), partition };
+            leases.get(&id).is_some_and(|lease| lease.owner.is_some())
+        };
+        let (discarding, partition) = parked.discard(feed, key, what, reason, owned);
+        state.ask(feed, partition);
+        Ok(discarding)
+    }
+
+    async fn discarded(&self, feed: &FeedName, limit: usize) -> Result<Vec<Discarded>, StoreError> {
+        Ok(self.state().parked.discarded(feed, limit))
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
         let mut state = self.state();
         state.leases.retain(|id, _| id.feed != *feed);
-        state.parked.retain(|(parked_feed, _), _| parked_feed != feed);
+        state.parked.forget(feed);
         Ok(())
     }
 }

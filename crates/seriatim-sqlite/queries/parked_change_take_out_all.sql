@@ -1,0 +1,2 @@
+-- Takes all changes of a parked object out.
+delete from seriatim_parked_change where feed = ?1 and object = ?2

@@ -1,0 +1,40 @@
+//! Saying that a partition can park no more, for as long as that is so and the partition is run here.
+
+use std::sync::{Arc, PoisonError};
+
+use super::FeedRuntime;
+use crate::lease::LeaseId;
+
+/// A partition's word on whether it can park no more. Taken back when dropped.
+pub(super) struct Full {
+    feed: Arc<FeedRuntime>,
+    lease: LeaseId,
+}
+
+impl Full {
+    pub fn new(feed: &Arc<FeedRuntime>, lease: &LeaseId) -> Self {
+        Full { feed: Arc::clone(feed), lease: lease.clone() }
+    }
+
+    /// Says why, or that it is not so any more. Returns whether it is.
+    pub fn tell(&self, why: Option<String>) -> bool {
+        let mut full = self.feed.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(why) = why else {
+            if full.remove(&self.lease.partition).is_some() {
+                tracing::info!(lease = %self.lease, "there is room to park again: it goes on");
+            }
+            return false;
+        };
+        if !full.contains_key(&self.lease.partition) {
+            tracing::error!(lease = %self.lease, "it waits: {why}");
+        }
+        full.insert(self.lease.partition, why);
+        true
+    }
+}
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        self.feed.full.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.lease.partition);
+    }
+}

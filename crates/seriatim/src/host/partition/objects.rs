@@ -1,0 +1,382 @@
+//! What is parked in a partition, as far as its owner has to know: which objects, how much, and when to try which again.
+//! Pure: no I/O, no clock.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use tokio::time::Instant;
+
+use crate::host::ParkLimits;
+use crate::store::{ParkedObject, ParkedState, Parking};
+use crate::value::Key;
+
+/// What an object waits for before it is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Its time.
+    Due,
+    /// A checkpoint that tells the store what is known of it here.
+    Unstored,
+    /// The try that is under way.
+    Running,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    due: Instant,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+struct Object {
+    key: Key,
+    changes: u64,
+    bytes: u64,
+    /// When it is tried again; `None` while it waits for somebody to ask.
+    again: Option<Again>,
+    /// How often anything had succeeded when it began to fail.
+    since: u64,
+}
+
+/// The parked objects of one partition.
+#[derive(Debug)]
+pub(super) struct Objects {
+    limits: ParkLimits,
+    objects: HashMap<String, Object>,
+    /// How many objects a lane has: nearly always one.
+    lanes: HashMap<u64, usize>,
+    /// Those that wait for their time, by it.
+    due: BTreeSet<(Instant, String)>,
+    retrying: usize,
+    /// Those of which the store has yet to be told.
+    unstored: HashSet<String>,
+    /// Those that have all they may have.
+    large: HashSet<String>,
+    changes: u64,
+    bytes: u64,
+}
+
+impl Objects {
+    /// What the store has. Objects that are to be tried again are due now.
+    pub fn new(limits: ParkLimits, parked: &[ParkedObject], now: Instant) -> Self {
+        let mut objects = Objects {
+            limits,
+            objects: HashMap::new(),
+            lanes: HashMap::new(),
+            due: BTreeSet::new(),
+            retrying: 0,
+            unstored: HashSet::new(),
+            large: HashSet::new(),
+            changes: 0,
+            bytes: 0,
+        };
+        for object in parked {
+            objects.add(&object.key, object.waiting, object.bytes);
+            if object.failure.state == ParkedState::Retrying {
+                objects.set(&object.key, Some(Again { due: now, phase: Phase::Due }));
+            }
+        }
+        objects
+    }
+
+    pub fn lanes(&self) -> impl Iterator<Item = u64> {
+        self.lanes.keys().copied()
+    }
+
+    fn add(&mut self, key: &Key, changes: u64, bytes: u64) {
+        let (lanes, identity) = (&mut self.lanes, key.identity());
+        let object = self.objects.entry(identity.clone()).or_insert_with(|| {
+            *lanes.entry(key.hash()).or_default() += 1;
+            Object { key: key.clone(), changes: 0, bytes: 0, again: None, since: 0 }
+        });
+        object.changes += changes;
+        object.bytes += bytes;
+        self.changes += changes;
+        self.bytes += bytes;
+        self.measure(&identity);
+    }
+
+    fn measure(&mut self, identity: &str) {
+        let ParkLimits { object_changes, object_bytes, .. } = self.limits;
+        let object = self.objects.get(identity);
+        match object.is_some_and(|object| object.changes >= object_changes || object.bytes >= object_bytes) {
+            true => self.large.insert(identity.to_owned()),
+            false => self.large.remove(identity),
+        };
+    }
+
+    fn set(&mut self, key: &Key, again: Option<Again>) {
+        let identity = key.identity();
+        let Some(object) = self.objects.get_mut(&identity) else { return };
+        let before = std::mem::replace(&mut object.again, again);
+        self.retrying = self.retrying + usize::from(again.is_some()) - usize::from(before.is_some());
+        match before {
+            Some(Again { due, phase: Phase::Due }) => self.due.remove(&(due, identity.clone())),
+            Some(Again { phase: Phase::Unstored, .. }) => self.unstored.remove(&identity),
+            _ => false,
+        };
+        match again {
+            Some(Again { due, phase: Phase::Due }) => self.due.insert((due, identity)),
+            Some(Again { phase: Phase::Unstored, .. }) => self.unstored.insert(identity),
+            _ => false,
+        };
+    }
+
+    fn again(&self, key: &Key) -> Option<Again> {
+        self.objects.get(&key.identity()).and_then(|object| object.again)
+    }
+
+    /// The object is parked from now on.
+    pub fn open(&mut self, key: &Key) {
+        self.add(key, 0, 0);
+    }
+
+    /// A change goes into the store. One whose object was not parked shares its lane with another that is: nothing else keeps
+    /// it, so it is tried once it is stored.
+    pub fn keeps(&mut self, parking: &Parking, now: Instant) {
+        let Some(key) = &parking.change.key else { return };
+        let is_new = !self.objects.contains_key(&key.identity());
+        self.add(key, 1, parking.change.weight() as u64);
+        if is_new && parking.failure.is_none() {
+            self.try_again(key, now);
+        }
+    }
+
+    /// Changes of an object are in the store no more.
+    pub fn lets_go(&mut self, key: &Key, changes: u64, bytes: u64) {
+        let identity = key.identity();
+        let Some(object) = self.objects.get_mut(&identity) else { return };
+        let (changes, bytes) = (changes.min(object.changes), bytes.min(object.bytes));
+        object.changes -= changes;
+        object.bytes -= bytes;
+        self.changes -= changes;
+        self.bytes -= bytes;
+        self.measure(&identity);
+    }
+
+    /// The object is to be tried again at this time, once the store knows of it.
+    pub fn try_again(&mut self, key: &Key, due: Instant) {
+        self.set(key, Some(Again { due, phase: Phase::Unstored }));
+    }
+
+    /// The object fails from now on, after so many successes.
+    pub fn fails_since(&mut self, key: &Key, successes: u64) {
+        if let Some(object) = self.objects.get_mut(&key.identity()) {
+            object.since = successes;
+        }
+    }
+
+    /// How often anything had succeeded when the object began to fail.
+    pub fn since(&self, key: &Key) -> u64 {
+        self.objects.get(&key.identity()).map_or(0, |object| object.since)
+    }
+
+    /// What is known of the object is in the store.
+    pub fn stored(&mut self, key: &Key) {
+        if let Some(Again { due, phase: Phase::Unstored }) = self.again(key) {
+            self.set(key, Some(Again { due, phase: Phase::Due }));
+        }
+    }
+
+    /// All that is known here is in the store.
+    pub fn all_stored(&mut self) {
+        let keys: Vec<Key> = self
+            .unstored
+            .iter()
+            .filter_map(|identity| Some(self.objects.get(identity)?.key.clone()))
+            .collect();
+        keys.iter().for_each(|key| self.stored(key));
+    }
+
+    /// The object waits for somebody to ask.
+    pub fn wait(&mut self, key: &Key) {
+        self.set(key, None);
+    }
+
+    /// The next object whose time has come; its try begins now.
+    pub fn take_due(&mut self, now: Instant) -> Option<Key> {
+        let (due, identity) = self.due.first().filter(|(due, _)| *due <= now)?;
+        let (due, key) = (*due, self.objects.get(identity)?.key.clone());
+        self.set(&key, Some(Again { due, phase: Phase::Running }));
+        Some(key)
+    }
+
+    /// When the next try is due.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// Nothing is kept of the object any more. Whether its lane is free of others too.
+    pub fn gone(&mut self, key: &Key) -> bool {
+        self.set(key, None);
+        let Some(object) = self.objects.remove(&key.identity()) else { return false };
+        self.large.remove(&key.identity());
+        self.changes -= object.changes;
+        self.bytes -= object.bytes;
+        let lane = key.hash();
+        let left = self.lanes.get(&lane).map_or(0, |objects| objects - 1);
+        match left {
+            0 => self.lanes.remove(&lane),
+            left => self.lanes.insert(lane, left),
+        };
+        left == 0
+    }
+
+    /// Somebody asked for something: this is what the store has. It may be older than what is known here, and the store is yet
+    /// to be told of what is `untold`.
+    pub fn heard(&mut self, parked: &[ParkedObject], untold: &HashSet<String>, now: Instant) {
+        let mut missing: HashMap<String, Key> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| object.again.is_none())
+            .map(|(identity, object)| (identity.clone(), object.key.clone()))
+            .collect();
+        let due = |identity: &str| {
+            let phase = if untold.contains(identity) { Phase::Unstored } else { Phase::Due };
+            Some(Again { due: now, phase })
+        };
+        for object in parked {
+            let identity = object.key.identity();
+            missing.remove(&identity);
+            let marked = object.failure.state == ParkedState::Retrying && object.failure.attempts == 0;
+            match self.again(&object.key) {
+                None if object.failure.state == ParkedState::Retrying => {
+                    self.set(&object.key, due(&identity))
+                }
+                Some(Again { phase: Phase::Due, .. }) if marked => self.set(&object.key, due(&identity)),
+                _ => {}
+            }
+            if let Some(kept) = self.objects.get(&identity) {
+                let (changes, bytes) = (kept.changes, kept.bytes);
+                self.lets_go(&object.key, changes, bytes);
+                self.add(&object.key, object.waiting, object.bytes);
+            }
+        }
+        // Discarded to the end. The next try finds that out, and what has come since.
+        missing.iter().for_each(|(identity, key)| self.set(key, due(identity)));
+    }
+
+    /// Whether any object is to be tried again.
+    pub fn is_retrying(&self) -> bool {
+        self.retrying > 0
+    }
+
+    /// The objects that are to be tried again.
+    pub fn retrying(&self) -> impl Iterator<Item = &String> {
+        self.objects.iter().filter(|(_, object)| object.again.is_some()).map(|(identity, _)| identity)
+    }
+
+    /// Whether this object is to be tried again.
+    pub fn is_tried_again(&self, identity: &str) -> bool {
+        self.objects.get(identity).is_some_and(|object| object.again.is_some())
+    }
+
+    /// Why nothing more may be parked, if that is so.
+    pub fn full(&self) -> Option<String> {
+        let ParkLimits { objects, changes, bytes, .. } = self.limits;
+        if self.objects.len() as u64 >= objects {
+            return Some(format!("{} objects are parked, which is the most", self.objects.len()));
+        }
+        if self.changes >= changes || self.bytes >= bytes {
+            let (changes, size) = (self.changes, mebibytes(self.bytes));
+            return Some(format!("{changes} changes ({size}) of parked objects are kept, which is the most"));
+        }
+        let object = self.objects.get(self.large.iter().next()?)?;
+        let (key, changes, size) = (&object.key, object.changes, mebibytes(object.bytes));
+        Some(format!("{changes} changes ({size}) are kept of the parked object {key}, which is the most"))
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::{FeedName, Partition};
+    use crate::store::ParkedFailure;
+    use crate::value::Value;
+    use std::time::Duration;
+
+    fn key(id: i64) -> Key {
+        Key::of("id", Value::Integer(id))
+    }
+
+    fn parked(id: i64, waiting: u64, attempts: u32, state: ParkedState) -> ParkedObject {
+        ParkedObject {
+            feed: FeedName::new("f").unwrap(),
+            partition: Partition(0),
+            key: key(id),
+            waiting,
+            bytes: waiting * 100,
+            failure: ParkedFailure { error: "no".to_owned(), attempts, state },
+            since: jiff::Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    fn limits() -> ParkLimits {
+        ParkLimits { object_changes: 5, object_bytes: 1_000_000, objects: 3, changes: 8, bytes: 1_000_000 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_is_tried_when_it_is_due_and_stored() {
+        let now = crate::clock::now();
+        let mut objects = Objects::new(limits(), &[parked(1, 1, 5, ParkedState::Parked)], now);
+        assert_eq!((objects.take_due(now), objects.next_due()), (None, None));
+        let due = now + Duration::from_secs(1);
+        objects.try_again(&key(1), due);
+        assert_eq!(objects.next_due(), None, "the store does not know yet");
+        objects.stored(&key(1));
+        assert_eq!((objects.take_due(now), objects.next_due()), (None, Some(due)));
+        assert_eq!(objects.take_due(due), Some(key(1)));
+        assert_eq!(objects.take_due(due), None, "it is being tried");
+        assert!(objects.is_retrying());
+        assert!(objects.gone(&key(1)));
+        assert!(!objects.is_retrying());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_somebody_asked_for_is_due_at_once() {
+        let now = crate::clock::now();
+        let mut objects = Objects::new(
+            limits(),
+            &[parked(1, 1, 5, ParkedState::Parked), parked(2, 1, 5, ParkedState::Parked)],
+            now,
+        );
+        objects.heard(
+            &[parked(1, 1, 0, ParkedState::Retrying), parked(9, 1, 0, ParkedState::Retrying)],
+            &HashSet::new(),
+            now,
+        );
+        let mut due: Vec<String> =
+            std::iter::from_fn(|| objects.take_due(now)).map(|key| key.identity()).collect();
+        due.sort();
+        assert_eq!(
+            due,
+            [key(1).identity(), key(2).identity()],
+            "marked, and discarded; of 9 nothing is known here"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_bound_is_told_by_name() {
+        let now = crate::clock::now();
+        let objects = |parked: &[ParkedObject]| Objects::new(limits(), parked, now);
+        let one = |id, waiting| parked(id, waiting, 5, ParkedState::Parked);
+        assert_eq!(objects(&[one(1, 4), one(2, 3)]).full(), None);
+        let mut hot = objects(&[one(1, 5)]);
+        assert!(
+            hot.full().is_some_and(|why| why.contains(r#"the parked object {"id":1}"#)),
+            "{:?}",
+            hot.full()
+        );
+        hot.lets_go(&key(1), 1, 100);
+        assert_eq!(hot.full(), None);
+        assert!(
+            objects(&[one(1, 1), one(2, 1), one(3, 1)])
+                .full()
+                .is_some_and(|why| why.starts_with("3 objects"))
+        );
+        assert!(objects(&[one(1, 4), one(2, 4)]).full().is_some_and(|why| why.starts_with("8 changes")));
+    }
+}
