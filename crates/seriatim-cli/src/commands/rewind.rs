@@ -3,16 +3,15 @@
 use jiff::Timestamp;
 use seriatim::change::Position;
 use seriatim::lease::{LeaseView, View};
-use seriatim::source::{Feed, Start};
+use seriatim::source::Start;
 use seriatim::store::OnRewind;
 use seriatim::{Partition, Store};
-use seriatim_sqlite::SqliteStore;
 
 use super::owners::refuse_if_owned;
 use crate::args::Rewind;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
-use crate::{output, setup};
+use crate::{databases, output, setup};
 
 /// Where to.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +27,7 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     let feed = config.feed(&arguments.feed)?;
     let target = target(&arguments.to)?;
     let partition = partition(arguments.partition, feed)?;
-    let store = setup::existing_store(config).await?.ok_or_else(|| never_ran(feed))?;
+    let store = databases::existing_store(&config.store).await?.ok_or_else(|| never_ran(feed))?;
     let view = store.view(std::slice::from_ref(&feed.name)).await?;
     let leases = chosen(&view, partition);
     if leases.is_empty() {
@@ -37,7 +36,7 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     if !arguments.force {
         refuse_if_owned(leases.iter().copied(), &view, &format!("feed {} cannot be rewound", feed.name))?;
     }
-    let place = place(feed, &store, &target, partition).await;
+    let place = place(feed, &*store, &target, partition).await;
     let position = place.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
     let parked = match target {
         // Every row is read again, so nothing has to wait behind what failed before.
@@ -45,7 +44,7 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
         _ => OnRewind::KeepParked,
     };
     let waiting = store.parked(&feed.name, partition).await?.len();
-    rewind(&store, &leases, &position, parked).await?;
+    rewind(&*store, &leases, &position, parked).await?;
     let which = partition.map_or("all partitions".to_owned(), |partition| format!("partition {partition}"));
     output::line(format_args!("feed {}: {which} set to {} (position {position})", feed.name, arguments.to))?;
     if waiting > 0 {
@@ -90,11 +89,11 @@ fn chosen(view: &View, partition: Option<Partition>) -> Vec<&LeaseView> {
 
 async fn place(
     feed: &FeedConfig,
-    store: &SqliteStore,
+    store: &dyn Store,
     target: &Target,
     partition: Option<Partition>,
 ) -> Result<Position> {
-    let (capture, consumer) = (setup::capture(feed), setup::consumer(feed, store).await?);
+    let (capture, consumer) = (databases::capture(feed), setup::consumer(feed, store).await?);
     let known = capture.knows(&consumer).await?;
     match target {
         Target::Start(start) if known => Ok(capture.rewind(&consumer, start).await?),
@@ -110,7 +109,7 @@ async fn place(
 }
 
 async fn rewind(
-    store: &SqliteStore,
+    store: &dyn Store,
     leases: &[&LeaseView],
     position: &Position,
     parked: OnRewind,

@@ -15,6 +15,7 @@
 
 mod changes;
 mod error;
+mod install;
 mod memory;
 
 use std::time::Duration;
@@ -24,6 +25,7 @@ use jiff::Timestamp;
 
 pub use changes::{Changes, Happened, PackedChanges};
 pub use error::{Cause, SourceError};
+pub use install::{Install, Installed, Shape};
 pub use memory::MemoryFeed;
 
 #[cfg(doc)]
