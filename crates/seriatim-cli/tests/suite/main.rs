@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod shop;
+mod handling;
+mod server;
 
 mod config;
 mod sources;
@@ -10,3 +12,5 @@ mod feeds;
 mod hosts;
 mod leases;
 mod running;
+mod command;
+mod webhook;

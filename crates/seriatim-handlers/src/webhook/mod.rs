@@ -99,6 +99,15 @@ impl Webhook {
         })
     }
 
+    /// Whether somebody answers there, whatever they say. Asks with HEAD, which changes nothing.
+    pub async fn reach(&self) -> Result<(), Failure> {
+        let request = self.client.head(self.url.clone()).headers(self.headers.clone()).timeout(self.timeout);
+        match request.send().await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.no_answer(error).into_failure()),
+        }
+    }
+
     fn request(&self, changes: &[Change], context: &Context) -> RequestBuilder {
         let body = Body::of(changes, self.single);
         let (lease, key) = (&context.lease, body.key(&context.lease.id));
@@ -151,6 +160,16 @@ impl Handler for Webhook {
     }
 }
 
+/// Whether this can be posted to.
+pub fn check_url(url: &str) -> Result<(), BadWebhook> {
+    address(url).map(drop)
+}
+
+/// Whether this header can be sent.
+pub fn check_header(name: &str, value: &str) -> Result<(), BadWebhook> {
+    header(name, value).map(drop)
+}
+
 /// Reads an address.
 fn address(text: &str) -> Result<Url, BadWebhook> {
     let url = Url::parse(text).map_err(|error| BadWebhook::Url(error.to_string()))?;
@@ -167,22 +186,20 @@ fn shown(url: &Url) -> String {
 }
 
 fn headers(given: &[(String, String)]) -> Result<HeaderMap, BadWebhook> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in given {
-        let bad = |why| BadWebhook::Header { name: name.clone(), why };
-        let lower = name.to_ascii_lowercase();
-        if RESERVED.contains(&lower.as_str()) || lower.starts_with("seriatim-") {
-            return Err(bad("it is set by Seriatim itself"));
-        }
-        let known =
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("that is no name of a header"))?;
-        let mut value = HeaderValue::from_str(value)
-            .map_err(|_| bad("its value has characters that headers cannot have"))?;
-        // It may be a token.
-        value.set_sensitive(true);
-        headers.insert(known, value);
+    given.iter().map(|(name, value)| header(name, value)).collect()
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), BadWebhook> {
+    let bad = |why| BadWebhook::Header { name: name.to_owned(), why };
+    let known = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("that is no name of a header"))?;
+    if RESERVED.contains(&known.as_str()) || known.as_str().starts_with("seriatim-") {
+        return Err(bad("it is set by Seriatim itself"));
     }
-    Ok(headers)
+    let mut value =
+        HeaderValue::from_str(value).map_err(|_| bad("its value has characters that headers cannot have"))?;
+    // It may be a token.
+    value.set_sensitive(true);
+    Ok((known, value))
 }
 
 #[cfg(test)]
