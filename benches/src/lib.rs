@@ -3,6 +3,7 @@
 //!
 //! `seriatim bench` shows them to users, `cargo bench -p seriatim-benches` to developers.
 
+mod echo;
 mod journal_drain;
 mod machine;
 
@@ -42,7 +43,8 @@ impl Row {
 }
 
 /// The names of all measurements, in the order in which they are taken.
-pub const NAMES: [&str; 2] = ["journal-drain-sqlite", "growth-backlog-sqlite"];
+pub const NAMES: [&str; 4] =
+    ["journal-drain-sqlite", "growth-backlog-sqlite", "command-echo", "webhook-echo"];
 
 /// Takes the measurements of these names. `progress` is told what is being done.
 pub async fn measure(
@@ -62,6 +64,12 @@ pub async fn measure(
         rows.extend(small.map(|small| journal_drain::growth(&small, &large)));
         rows.insert(0, large);
         rows.retain(|row| names.contains(&row.name.as_str()));
+    }
+    if names.contains(&"command-echo") {
+        rows.extend(echo::command_echo(backlog, progress).await?);
+    }
+    if names.contains(&"webhook-echo") {
+        rows.push(echo::webhook_echo(backlog, progress).await?);
     }
     Ok(rows)
 }

@@ -79,7 +79,7 @@ fn announce(feed: &FeedConfig, guarantee: Guarantee) {
 fn settings(feed: &FeedConfig) -> FeedSettings {
     FeedSettings {
         start: feed.start.clone(),
-        batch: handlers::batch(feed),
+        batch: feed.handler.batch,
         concurrency: feed.handler.concurrency,
         timeout: feed.handler.timeout,
         retry: feed.retry,

@@ -32,11 +32,16 @@ const MOST_PROCESSES: u32 = 1_000;
 
 /// Reads the section of a handler.
 pub(super) fn handler(section: &Section<'_>) -> Result<HandlerConfig> {
-    let batch = count(section, "batch", 100, MOST_BATCH)? as usize;
+    let kind = kind(section)?;
+    // A command works on one change after another: what it has not begun is better held by whoever may have to hand it over.
+    let (batch, concurrency) = match kind {
+        HandlerKind::Command { processes, .. } => (32, processes as u32),
+        _ => (100, 8),
+    };
     Ok(HandlerConfig {
-        kind: kind(section)?,
-        batch,
-        concurrency: count(section, "concurrency", 8, MOST_CONCURRENCY)? as usize,
+        kind,
+        batch: count(section, "batch", batch, MOST_BATCH)? as usize,
+        concurrency: count(section, "concurrency", concurrency, MOST_CONCURRENCY)? as usize,
         timeout: duration(section, "timeout", Duration::from_secs(30))?,
     })
 }

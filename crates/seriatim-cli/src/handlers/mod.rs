@@ -14,6 +14,9 @@ use crate::databases::{self, OpenStore, Sql};
 use crate::error::{Error, Result};
 use crate::setup::Guarantee;
 
+/// At most so many lines of one child are unanswered at the same time, or one batch if that is more.
+const AHEAD: usize = 256;
+
 /// Whether the handler is set up rightly. Whether its target is there does not matter yet: it may come.
 pub async fn check(feed: &FeedConfig) -> Result<()> {
     match &feed.handler.kind {
@@ -72,7 +75,7 @@ pub async fn of(
                 command: command.clone(),
                 folder: folder(config).to_owned(),
                 processes: *processes,
-                ahead: feed.handler.batch,
+                ahead: AHEAD.max(feed.handler.batch),
                 timeout: feed.handler.timeout,
             }));
             open.0.push(Arc::clone(&command));
@@ -80,14 +83,6 @@ pub async fn of(
         }
         HandlerKind::Webhook { .. } => Handling::AtLeastOnce(Arc::new(webhook(feed)?)),
     })
-}
-
-/// How many changes the handler gets in one call. A command gets them one by one, so that each has its own answer.
-pub fn batch(feed: &FeedConfig) -> usize {
-    match feed.handler.kind {
-        HandlerKind::Command { .. } => 1,
-        _ => feed.handler.batch,
-    }
 }
 
 fn webhook(feed: &FeedConfig) -> Result<Webhook> {

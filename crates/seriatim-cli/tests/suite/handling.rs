@@ -1,6 +1,5 @@
 //! A shop whose orders are handled outside of the program, and hosts that must end within a bound.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -42,7 +41,7 @@ backoff = "10ms..50ms"
 /// The program in the shop's folder, able to find other programs.
 pub fn program(shop: &Shop, line: &str) -> Command {
     let mut command = shop.command(line);
-    command.env("PATH", std::env::var_os("PATH").unwrap_or(OsString::new()));
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command
 }
 

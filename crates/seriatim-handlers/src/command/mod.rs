@@ -15,11 +15,13 @@
 //! - What it writes to its standard error is in the log.
 
 mod answer;
+mod batch;
 mod child;
 mod conversation;
 mod end;
 mod program;
 mod session;
+mod untold;
 mod worker;
 
 use std::path::PathBuf;
@@ -31,7 +33,8 @@ use tokio::sync::Mutex;
 
 pub use program::{NoProgram, find};
 
-use conversation::Outcome;
+use batch::Progress;
+use untold::Untold;
 use worker::{Kind, Worker};
 
 /// What a command is run with.
@@ -56,6 +59,7 @@ pub struct Command {
     workers: Vec<Worker>,
     /// Works one change at a time: whoever holds it is alone with the child.
     trouble: Mutex<Worker>,
+    untold: Untold,
 }
 
 impl Command {
@@ -66,7 +70,8 @@ impl Command {
     pub fn new(settings: CommandSettings) -> Self {
         let workers =
             (0..settings.processes.max(1)).map(|_| Worker::start(settings.clone(), Kind::Ahead)).collect();
-        Command { workers, trouble: Mutex::new(Worker::start(settings, Kind::OneAtATime)) }
+        let trouble = Mutex::new(Worker::start(settings, Kind::OneAtATime));
+        Command { workers, trouble, untold: Untold::default() }
     }
 
     /// Ends the children: each finds its standard input closed, and is killed if it is still there after some seconds.
@@ -84,20 +89,33 @@ impl Command {
         }
     }
 
-    async fn handle_one(&self, change: &Change, context: &Context) -> Result<(), Failure> {
-        if context.attempt == 1 {
-            let worker = self.workers.iter().min_by_key(|worker| worker.load());
-            if let Some(worker) = worker {
-                match worker.ask(change).await {
-                    Outcome::Answered(answer) => return answer,
-                    Outcome::Ended(end) if end.is_certain() => return Err(end.failure()),
-                    Outcome::Ended(_) => {}
-                }
-            }
+    /// Has the child handle these changes, each of another object, and notes what it answers.
+    async fn first_try(&self, changes: &[Change], wave: &[usize], progress: &mut Progress) {
+        let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load()) else { return };
+        let asked: Vec<&Change> = wave.iter().map(|place| &changes[*place]).collect();
+        let reply = worker.ask(&asked).await;
+        let answered = reply.answers.len();
+        for (place, answer) in wave.iter().zip(reply.answers) {
+            progress.note(*place, answer);
         }
-        match self.trouble.lock().await.ask(change).await {
-            Outcome::Answered(answer) => answer,
-            Outcome::Ended(end) => Err(end.failure()),
+        match reply.ended {
+            None => {}
+            Some(end) if end.is_certain() => progress.note(wave[answered], Err(end.failure())),
+            Some(_) => self.one_at_a_time(changes, &wave[answered..], progress).await,
+        }
+    }
+
+    /// Has the second child handle them one by one: if it ends then, it is known which one was to blame.
+    async fn one_at_a_time(&self, changes: &[Change], wave: &[usize], progress: &mut Progress) {
+        for place in wave {
+            let reply = self.trouble.lock().await.ask(&[&changes[*place]]).await;
+            let end = reply.ended.map(|end| Err(end.failure()));
+            if let Some(answer) = reply.answers.into_iter().next().or(end) {
+                progress.note(*place, answer);
+            }
+            if progress.is_hopeless() {
+                return;
+            }
         }
     }
 }
@@ -105,10 +123,21 @@ impl Command {
 #[async_trait]
 impl Handler for Command {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
-        for (index, change) in changes.iter().enumerate() {
-            self.handle_one(change, context).await.map_err(|failure| failure.at(index))?;
+        let mut progress = Progress::of(changes);
+        if context.attempt == 1 {
+            self.untold.tell(&context.lease, changes, &mut progress);
         }
-        Ok(())
+        while let Some(wave) = progress.next_wave() {
+            match context.attempt {
+                1 => self.first_try(changes, &wave, &mut progress).await,
+                _ => self.one_at_a_time(changes, &wave, &mut progress).await,
+            }
+        }
+        progress.result().map_err(|(failure, others)| {
+            self.untold
+                .keep(&context.lease, others.into_iter().map(|(place, other)| (changes[place].id, other)));
+            failure
+        })
     }
 
     fn time_for(&self, _: usize, _: Duration) -> Duration {

@@ -53,9 +53,8 @@ impl<'a> Session<'a> {
     /// Talks with the child until it ends or is ended, beginning with this call.
     pub async fn run(mut self, first: Call, calls: &mut mpsc::Receiver<Call>) -> Lesson {
         self.conversation.say(first);
-        let mut next = Vec::new();
         let why = loop {
-            match self.step(calls, &mut next).await {
+            match self.step(calls).await {
                 Ok(()) => {}
                 Err(why) => break why,
             }
@@ -66,8 +65,7 @@ impl<'a> Session<'a> {
         Lesson { answers, closing }
     }
 
-    async fn step(&mut self, calls: &mut mpsc::Receiver<Call>, next: &mut Vec<Call>) -> Result<(), Why> {
-        let room = self.conversation.room();
+    async fn step(&mut self, calls: &mut mpsc::Receiver<Call>) -> Result<(), Why> {
         let owes = self.conversation.owes() > 0;
         let patience = if owes { Some(self.settings.timeout) } else { self.idle };
         let until = patience.map(|patience| self.active + patience);
@@ -83,14 +81,11 @@ impl<'a> Session<'a> {
                 self.active = clock::now();
                 self.conversation.hear(&mut self.inbox)
             }
-            count = calls.recv_many(next, room), if room > 0 => {
-                if count == 0 {
-                    return Err(Why::NotNeeded);
-                }
+            call = calls.recv(), if self.conversation.has_room() => {
                 if !owes {
                     self.active = clock::now();
                 }
-                next.drain(..).for_each(|call| self.conversation.say(call));
+                self.conversation.say(call.ok_or(Why::NotNeeded)?);
                 Ok(())
             }
             wrote = stdin.write(self.conversation.unsent()), if !self.conversation.unsent().is_empty() => {

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::CommandSettings;
 use super::child::Child;
-use super::conversation::{Call, Outcome};
+use super::conversation::{Call, Reply};
 use super::session::Session;
 
 /// The pauses before a child is started again whose predecessors died without a single answer.
@@ -18,6 +18,9 @@ const RESTARTS: Backoff = Backoff { first: Duration::from_millis(100), longest: 
 
 /// A child for troubled changes ends when there were none for so long.
 const TROUBLE_IDLE: Duration = Duration::from_secs(10);
+
+/// So many calls wait for their child as lines of JSON; all others as what they are.
+const READY: usize = 4;
 
 /// How a worker talks with its child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +42,7 @@ pub struct Worker {
 impl Worker {
     /// Begins with the first change it is asked about.
     pub fn start(settings: CommandSettings, kind: Kind) -> Self {
-        let (sender, calls) = mpsc::channel(settings.ahead.max(1));
+        let (sender, calls) = mpsc::channel(READY);
         let (alive, running) = watch::channel(());
         tokio::spawn(async move {
             work(settings, kind, calls).await;
@@ -53,16 +56,21 @@ impl Worker {
         self.asking.load(Ordering::Relaxed)
     }
 
-    /// Asks the child to handle a change.
-    pub async fn ask(&self, change: &Change) -> Outcome {
+    /// Asks the child to handle these changes, each of another object.
+    pub async fn ask(&self, changes: &[&Change]) -> Reply {
         let _asking = Asking::of(&self.asking);
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(calls) = calls else { return closed() };
-        // Room first, so that no more lines are in memory than can be sent.
-        let Ok(room) = calls.reserve().await else { return closed() };
+        let Some(calls) = calls else { return refused("the command is closed") };
+        // Room first, so that no more lines are in memory than are sent soon.
+        let Ok(room) = calls.reserve().await else { return refused("the command is closed") };
         let (reply, outcome) = oneshot::channel();
-        room.send(Call { id: change.id, line: change.to_json(), reply });
-        outcome.await.unwrap_or_else(|_| closed())
+        let mut lines = Vec::with_capacity(changes.len() * 256);
+        for change in changes {
+            change.write_json(&mut lines);
+            lines.push(b'\n');
+        }
+        room.send(Call { ids: changes.iter().map(|change| change.id).collect(), lines, reply });
+        outcome.await.unwrap_or_else(|_| refused("the command is closed"))
     }
 
     /// Asks nothing any more.
@@ -77,8 +85,9 @@ impl Worker {
     }
 }
 
-fn closed() -> Outcome {
-    Outcome::Answered(Err(Failure::target("the command is closed")))
+/// Nothing was done, and no change is to blame.
+fn refused(why: &str) -> Reply {
+    Reply { answers: vec![Err(Failure::target(why.to_owned()))], ended: None }
 }
 
 struct Asking<'a>(&'a AtomicUsize);
@@ -123,7 +132,7 @@ async fn work(settings: CommandSettings, kind: Kind, mut calls: mpsc::Receiver<C
 fn refuse(first: Call, calls: &mut mpsc::Receiver<Call>, why: &str) {
     let mut next = Some(first);
     while let Some(call) = next {
-        drop(call.reply.send(Outcome::Answered(Err(Failure::target(why.to_owned())))));
+        drop(call.reply.send(refused(why)));
         next = calls.try_recv().ok();
     }
 }

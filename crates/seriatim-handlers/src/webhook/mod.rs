@@ -160,6 +160,12 @@ impl Handler for Webhook {
     }
 }
 
+/// The client that webhooks at plain HTTP addresses use, for comparison.
+#[doc(hidden)]
+pub fn plain_client() -> Result<Client, BadWebhook> {
+    transport::client(&address("http://localhost/")?, Duration::from_secs(30))
+}
+
 /// Whether this can be posted to.
 pub fn check_url(url: &str) -> Result<(), BadWebhook> {
     address(url).map(drop)

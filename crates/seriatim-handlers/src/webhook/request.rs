@@ -49,7 +49,7 @@ fn array(changes: &[Change]) -> Vec<u8> {
         if index > 0 {
             bytes.push(b',');
         }
-        bytes.extend_from_slice(change.to_json().as_bytes());
+        change.write_json(&mut bytes);
     }
     bytes.push(b']');
     bytes

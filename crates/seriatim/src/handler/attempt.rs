@@ -138,7 +138,7 @@ impl<'a> Attempts<'a> {
         self.tally.failures += 1;
         let named = failure.culprit.filter(|culprit| *culprit < piece.changes.len() && !self.tries.undoes());
         if let Some(culprit) = named {
-            piece.changes.drain(..culprit);
+            piece.drop_done(culprit, &failure.done);
         }
         if failure.kind == FailureKind::Target || piece.changes.len() == 1 {
             return self.failed_alone(piece, failure).await;
@@ -249,6 +249,13 @@ impl End {
 }
 
 impl Piece {
+    /// Leaves the culprit and what is not done after it.
+    fn drop_done(&mut self, culprit: usize, done: &[usize]) {
+        let mut place = 0..;
+        let done: HashSet<usize> = done.iter().copied().filter(|done| *done > culprit).collect();
+        self.changes.retain(|_| place.next().is_some_and(|place| place >= culprit && !done.contains(&place)));
+    }
+
     /// Puts the two halves back, the first one on top.
     fn halve(mut self, todo: &mut Vec<Piece>) {
         let second = self.changes.split_off(self.changes.len() / 2);
