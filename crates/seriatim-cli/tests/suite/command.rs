@@ -107,8 +107,8 @@ if key == 2:
     note("grandchildren", subprocess.Popen(["sleep", "1000"]).pid)
     time.sleep(1000)
 ok()"#;
-    let shop = shop("timeout = \"300ms\"", body);
-    run_once(&shop).expect(0, &["did not answer change", "within 300ms and was killed"]);
+    let shop = shop("timeout = \"1s\"", body);
+    run_once(&shop).expect(0, &["did not answer change", "within 1s and was killed"]);
     assert_all_were_handled(&shop);
     assert_eq!(parked(&shop), 1);
     let grandchildren = lines(&shop, "grandchildren");
@@ -127,7 +127,7 @@ fn is_gone(pid: Pid) -> bool {
 
 #[test]
 fn an_answer_that_comes_too_late_does_not_count() {
-    let shop = shop("timeout = \"300ms\"", "if key == 2 and first('late'): time.sleep(1000)\nok()");
+    let shop = shop("timeout = \"1s\"", "if key == 2 and first('late'): time.sleep(1000)\nok()");
     run_once(&shop).expect(0, &["did not answer change"]);
     assert_eq!(parked(&shop), 0);
     assert_eq!(keys(&shop).iter().filter(|key| *key == "2").count(), 2);
@@ -232,6 +232,20 @@ fn a_program_that_ends_before_it_reads_blames_nobody() {
     assert_eq!(parked(&shop), 0);
     fs::write(shop.path("handle.py"), script).unwrap();
     eventually("all is handled", || lines(&shop, "handled").len() == 3, || running.log());
+    running.stop().expect(0, &[]);
+    assert_eq!(parked(&shop), 0);
+}
+
+#[test]
+fn a_program_that_takes_too_long_to_begin_blames_nobody() {
+    let shop = shop("timeout = \"1s\"", "ok()");
+    let script = fs::read_to_string(shop.path("handle.py")).unwrap();
+    fs::write(shop.path("handle.py"), "import time\ntime.sleep(1000)").unwrap();
+    let running = Running::start(&shop, "run");
+    running.says("read nothing within 1s and was killed");
+    assert_eq!(parked(&shop), 0);
+    fs::write(shop.path("handle.py"), script).unwrap();
+    eventually("all is handled", || lines(&shop, "handled").len() >= 3, || running.log());
     running.stop().expect(0, &[]);
     assert_eq!(parked(&shop), 0);
 }

@@ -42,7 +42,7 @@ pub struct Death {
 impl Child {
     /// Starts the command in a process group of its own, or says why that is not possible.
     pub fn start(settings: &CommandSettings) -> Result<Self, String> {
-        let shown = settings.command.join(" ");
+        let shown = settings.shown();
         let sentence = |why: &dyn std::fmt::Display| format!("the command {shown} cannot be started: {why}");
         let (name, arguments) =
             settings.command.split_first().ok_or_else(|| sentence(&"it names no program"))?;

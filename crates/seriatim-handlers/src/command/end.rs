@@ -49,7 +49,7 @@ fn shortened(line: &[u8]) -> String {
 /// How a child ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// The command as the user wrote it.
+    /// The command, as far as it is shown.
     pub command: String,
     pub why: Why,
     /// The change whose answer was next, and how many were unanswered.
@@ -69,8 +69,9 @@ impl Ended {
         self.unanswered == 1 || self.is_nobodys_fault()
     }
 
+    /// A program that did not even look at what it got cannot have stumbled over it.
     fn is_nobodys_fault(&self) -> bool {
-        self.read_nothing && matches!(self.why, Why::Closed | Why::Deaf)
+        self.read_nothing
     }
 
     /// The failure of a change that it had not answered.
@@ -98,6 +99,9 @@ impl fmt::Display for Ended {
                     false if self.unanswered > 0 => write!(f, " before it answered {change}")?,
                     false => {}
                 }
+            }
+            Why::Silent(timeout) if self.read_nothing => {
+                write!(f, "read nothing within {timeout:?} and was killed")?
             }
             Why::Silent(timeout) => write!(f, "did not answer {change} within {timeout:?} and was killed")?,
             Why::Nonsense { said } => write!(
@@ -157,9 +161,11 @@ mod tests {
         let alone = Ended { unanswered: 1, ..ended(Why::Closed) };
         assert!(alone.is_certain());
         assert_eq!(alone.failure().kind, FailureKind::Change);
-        let broken = Ended { read_nothing: true, ..ended(Why::Closed) };
-        assert!(broken.is_certain());
-        assert_eq!(broken.failure().kind, FailureKind::Target);
+        for why in [Why::Closed, Why::Silent(Duration::from_secs(1)), Why::nonsense(b"welcome")] {
+            let broken = Ended { read_nothing: true, ..ended(why) };
+            assert!(broken.is_certain());
+            assert_eq!(broken.failure().kind, FailureKind::Target);
+        }
     }
 
     #[test]

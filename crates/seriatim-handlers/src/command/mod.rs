@@ -54,6 +54,19 @@ pub struct CommandSettings {
     pub timeout: Duration,
 }
 
+impl CommandSettings {
+    /// The program and the files of the folder that it is given; other arguments may be secrets, and are left out.
+    fn shown(&self) -> String {
+        let words = self.command.iter().enumerate().map(|(place, word)| {
+            let is_file = place == 0 || self.folder.join(word).is_file();
+            if is_file { word.as_str() } else { "…" }
+        });
+        let mut shown: Vec<&str> = words.collect();
+        shown.dedup_by(|next, before| *next == "…" && *before == "…");
+        shown.join(" ")
+    }
+}
+
 /// Handles changes by a command. See the [module](self).
 pub struct Command {
     workers: Vec<Worker>,
@@ -143,5 +156,26 @@ impl Handler for Command {
     fn time_for(&self, _: usize, _: Duration) -> Duration {
         // A change may wait behind many others. It is the child that is timed, from answer to answer.
         Duration::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_that_may_be_secrets_are_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("handle.py"), "").unwrap();
+        let command = ["python3", "handle.py", "--password", "s3cret"].map(str::to_owned).to_vec();
+        let settings = CommandSettings {
+            feed: FeedName::new("f").unwrap(),
+            command,
+            folder: folder.path().to_owned(),
+            processes: 1,
+            ahead: 1,
+            timeout: Duration::from_secs(1),
+        };
+        assert_eq!(settings.shown(), "python3 handle.py …");
     }
 }

@@ -53,12 +53,15 @@ impl<'a> Session<'a> {
     /// Talks with the child until it ends or is ended, beginning with this call.
     pub async fn run(mut self, first: Call, calls: &mut mpsc::Receiver<Call>) -> Lesson {
         self.conversation.say(first);
-        let why = loop {
+        let mut why = loop {
             match self.step(calls).await {
                 Ok(()) => {}
                 Err(why) => break why,
             }
         };
+        if matches!(why, Why::Deaf) {
+            why = self.hear_the_rest().await;
+        }
         let closing = calls.is_closed() && calls.is_empty();
         let answers = self.conversation.answers();
         self.end(why).await;
@@ -98,6 +101,20 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// A child that does not read any more may have answered before: that counts.
+    async fn hear_the_rest(&mut self) -> Why {
+        let rest = async {
+            while read(&mut self.child.stdout, &mut self.inbox).await > 0 {
+                self.conversation.hear(&mut self.inbox)?;
+            }
+            Err(Why::Closed)
+        };
+        match tokio::time::timeout(DYING, rest).await {
+            Ok(Ok(())) | Err(_) => Why::Deaf,
+            Ok(Err(why)) => why,
+        }
+    }
+
     async fn end(self, why: Why) {
         let Session { child, conversation, settings, written, .. } = self;
         let unread = child.stdin.as_ref().and_then(|stdin| rustix::io::ioctl_fionread(stdin).ok());
@@ -112,7 +129,7 @@ impl<'a> Session<'a> {
         let needed = !matches!(why, Why::NotNeeded);
         let death = child.end(grace).await;
         let ended = Ended {
-            command: settings.command.join(" "),
+            command: settings.shown(),
             why,
             next: conversation.next(),
             unanswered: conversation.owes(),
