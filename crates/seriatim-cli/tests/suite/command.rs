@@ -101,6 +101,24 @@ fn a_change_that_kills_every_command_is_parked_and_no_other() {
 }
 
 #[test]
+fn a_command_that_reads_ahead_and_dies_costs_only_the_change_it_died_of() {
+    let shop = shop_with(COMMAND);
+    shop.reconfigure("attempts = 3", "attempts = 1");
+    shop.reconfigure("partitions = 2", "partitions = 1");
+    let script = r#"
+import json, os
+while lines := os.read(0, 65536).splitlines():
+    changes = [json.loads(line) for line in lines]
+    assert all(change["key"]["id"] != 3 for change in changes), "cannot bear 3"
+    os.write(1, b'{"ok":true}\n' * len(changes))
+"#;
+    fs::write(shop.path("handle.py"), script).unwrap();
+    run_once(&shop).expect(0, &["AssertionError: cannot bear 3"]);
+    let status = shop.run("status").expect(0, &[r#"parked {"id":3}"#]).stdout;
+    assert_eq!(parked(&shop), 1, "{status}");
+}
+
+#[test]
 fn a_command_that_hangs_is_killed_with_everything_it_started() {
     let body = r#"
 if key == 2:
