@@ -80,7 +80,7 @@ pub(crate) fn growth(small: &Row, large: &Row) -> Row {
 }
 
 /// Makes a table, has a feed registered on it, and then changes the table so many times.
-async fn prepare(path: &Path, backlog: Backlog) -> anyhow::Result<()> {
+pub(crate) async fn prepare(path: &Path, backlog: Backlog) -> anyhow::Result<()> {
     let connection = Connection::open(path)?;
     connection.execute_batch(include_str!("../sql/orders.sql"))?;
     run(path, Start::Now).await?;
@@ -94,22 +94,33 @@ async fn prepare(path: &Path, backlog: Backlog) -> anyhow::Result<()> {
 }
 
 async fn run(path: &Path, start: Start) -> anyhow::Result<u64> {
+    let settings = FeedSettings { start, ..FeedSettings::default() };
+    run_by(path, Handling::AtLeastOnce(Arc::new(Nothing)), settings).await
+}
+
+async fn run_by(path: &Path, handling: Handling, settings: FeedSettings) -> anyhow::Result<u64> {
     let store = SqliteStore::open(path).await?;
     let feed = Arc::new(Source::new(path).journal("orders"));
-    let settings = FeedSettings { start, ..FeedSettings::default() };
-    let host = Host::new("bench", Arc::new(store)).feed_with(
-        feed,
-        Handling::AtLeastOnce(Arc::new(Nothing)),
-        settings,
-    );
+    let host = Host::new("bench", Arc::new(store)).feed_with(feed, handling, settings);
     let stats = host.stats();
     host.run_once().await?;
     Ok(stats.iter().map(|(_, stats)| stats.handled()).sum())
 }
 
 async fn drain(path: &Path, backlog: Backlog) -> anyhow::Result<f64> {
+    let settings = FeedSettings { start: Start::Now, ..FeedSettings::default() };
+    drain_by(path, backlog, Handling::AtLeastOnce(Arc::new(Nothing)), settings).await
+}
+
+/// How many changes a second this handling drains.
+pub(crate) async fn drain_by(
+    path: &Path,
+    backlog: Backlog,
+    handling: Handling,
+    settings: FeedSettings,
+) -> anyhow::Result<f64> {
     let began = clock::now();
-    let handled = run(path, Start::Now).await?;
+    let handled = run_by(path, handling, settings).await?;
     let seconds = began.elapsed().as_secs_f64();
     ensure!(handled == backlog.0, "{handled} changes were handled instead of {}", backlog.0);
     Ok(handled as f64 / seconds)

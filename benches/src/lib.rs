@@ -3,6 +3,7 @@
 //!
 //! `seriatim bench` shows them to users, `cargo bench -p seriatim-benches` to developers.
 
+mod echo;
 mod journal_drain;
 mod machine;
 mod poison;
@@ -43,7 +44,8 @@ impl Row {
 }
 
 /// The names of all measurements, in the order in which they are taken.
-pub const NAMES: [&str; 3] = ["journal-drain-sqlite", "growth-backlog-sqlite", "poison-sqlite"];
+pub const NAMES: [&str; 5] =
+    ["journal-drain-sqlite", "growth-backlog-sqlite", "poison-sqlite", "command-echo", "webhook-echo"];
 
 /// Takes the measurements of these names. `progress` is told what is being done.
 pub async fn measure(
@@ -66,6 +68,12 @@ pub async fn measure(
     }
     if names.contains(&"poison-sqlite") {
         rows.push(poison::poison(backlog.tenth(), progress).await?);
+    }
+    if names.contains(&"command-echo") {
+        rows.extend(echo::command_echo(backlog, progress).await?);
+    }
+    if names.contains(&"webhook-echo") {
+        rows.push(echo::webhook_echo(backlog, progress).await?);
     }
     Ok(rows)
 }

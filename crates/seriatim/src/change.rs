@@ -155,7 +155,8 @@ struct Shown<'a> {
     position: &'a Position,
     key: Option<ShownRow<'a>>,
     op: Op,
-    at: String,
+    #[serde(serialize_with = "to_the_microsecond")]
+    at: Timestamp,
     before: Option<ShownRow<'a>>,
     after: Option<ShownRow<'a>>,
     id: u64,
@@ -165,6 +166,10 @@ struct Shown<'a> {
 #[derive(Serialize)]
 #[serde(transparent)]
 struct ShownRow<'a>(#[serde(serialize_with = "serialize_for_users")] &'a Row);
+
+fn to_the_microsecond<S: Serializer>(at: &Timestamp, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(&format_args!("{at:.6}"))
+}
 
 impl Change {
     /// The lane it runs in: changes with the same number never overtake each other.
@@ -176,19 +181,27 @@ impl Change {
 
     /// The change as one line of JSON, in the form of the user's contract.
     pub fn to_json(&self) -> String {
+        let mut line = Vec::with_capacity(256);
+        self.write_json(&mut line);
+        String::from_utf8(line).expect("JSON is written from texts that are UTF-8")
+    }
+
+    /// Writes the line of [`Change::to_json`], without an end of line, behind what is in `out`.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
         let shown = Shown {
             feed: &self.feed,
             partition: self.partition,
             position: &self.position,
             key: self.key.as_ref().map(|key| ShownRow(key.row())),
             op: self.op,
-            at: format!("{:.6}", self.at),
+            at: self.at,
             before: self.before.as_ref().map(ShownRow),
             after: self.after.as_ref().map(ShownRow),
             id: self.id,
             prev: self.prev,
         };
-        serde_json::to_string(&shown).expect("strings, numbers and maps with string keys always serialize")
+        serde_json::to_writer(out, &shown)
+            .expect("strings, numbers and maps with string keys always serialize")
     }
 
     /// Roughly how many bytes the change occupies, for limits on memory.

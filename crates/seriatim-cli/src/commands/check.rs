@@ -75,6 +75,7 @@ async fn check_feed(config: &Config, feed: &FeedConfig) -> Result<String> {
         Installed::NotYet => "is not installed yet: `run` will do it",
     };
     handlers::check(feed).await?;
+    handlers::reach(feed, config).await?;
     agrees_with_store(config, feed).await?;
     let guarantee = Guarantee::of(feed, config).as_str();
     Ok(format!("{} of {} {installed}; {guarantee}", feed.capture.as_str(), feed.table))

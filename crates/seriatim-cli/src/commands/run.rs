@@ -33,10 +33,11 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     let store = databases::open_store(&config.store).await?;
     let closed = Arc::new(Notify::new());
     let mut host = Host::new(name.as_str(), store.shared()).leases(config.lease);
+    let mut open = handlers::Open::default();
     let mut backfills = tokio::task::JoinSet::new();
     for feed in feeds {
         let capture: Arc<dyn Feed> = databases::capture(feed);
-        let handling = handlers::of(feed, config, &store, &closed).await?;
+        let handling = handlers::of(feed, config, &store, &closed, &mut open).await?;
         announce(feed, Guarantee::of(feed, config));
         let consumer = setup::consumer(feed, &*store).await?;
         backfills.spawn(tell_of_backfill(Arc::clone(&capture), store.shared(), consumer));
@@ -54,6 +55,7 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
         true => host.run_once_until(ending).await,
         false => host.run_until(ending).await,
     };
+    open.close().await;
     for (feed, stats) in stats {
         let (handled, parked, skipped) = (stats.handled(), stats.parked(), stats.skipped());
         tracing::info!(%feed, handled, parked, skipped, failures = stats.failures(), "ended");

@@ -6,6 +6,7 @@
 
 mod duration;
 mod environment;
+mod handler;
 mod parse;
 mod section;
 mod suggest;
@@ -123,8 +124,49 @@ pub enum HandlerKind {
         /// For deletes.
         delete: Option<String>,
     },
+    /// A child process that answers lines.
+    Command {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// How many of it run at the same time.
+        processes: usize,
+    },
+    /// A POST to an address.
+    Webhook {
+        /// The address.
+        url: String,
+        /// Headers of each request.
+        headers: Vec<(String, Secret)>,
+        /// What requests are signed with.
+        secret: Option<WebhookSecret>,
+    },
     /// JSON lines on the standard output.
     Stdout,
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl Secret {
+    fn pair((name, value): (String, String)) -> (String, Self) {
+        (name, Secret(value))
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Where the secret of a webhook is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WebhookSecret {
+    /// In the configuration.
+    Here(Secret),
+    /// In the environment variable of this name.
+    Variable(String),
 }
 
 impl Config {

@@ -12,10 +12,11 @@ use seriatim::source::Start;
 
 use super::duration::backoff;
 use super::environment::Environment;
+use super::handler::{HANDLER, handler};
 use super::section::{Document, Keys, Section, Setting};
 use super::suggest::instead_of;
 use super::url::{database, quoted};
-use super::{CaptureKind, Config, Database, FeedConfig, HandlerConfig, HandlerKind};
+use super::{CaptureKind, Config, Database, FeedConfig};
 use crate::error::{Error, Result};
 
 const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
@@ -37,12 +38,6 @@ const FEED: Keys = Keys {
     later: &["changed_at", "changed_at_unit", "buffer", "stale_age", "excessive_count", "horizon"],
     below: &[("handler", HANDLER.here), ("retry", RETRY.here)],
 };
-const HANDLER: Keys = Keys {
-    here: &["sql", "stdout", "batch", "concurrency", "timeout", "delete"],
-    later: &["command", "webhook"],
-    below: &[],
-};
-const DELETE: Keys = Keys::of(&["sql"]);
 const RETRY: Keys = Keys::of(&["attempts", "backoff", "then"]);
 const LEASE: Keys = Keys::of(&["acquire", "renew", "expire"]);
 
@@ -50,9 +45,6 @@ const LATER_CAPTURES: [&str; 4] = ["window", "queue", "wal", "stream"];
 
 /// Each partition is a lease that some host renews: more of them than this only cost.
 const MOST_PARTITIONS: u32 = 10_000;
-/// Changes of one call are in memory at once.
-const MOST_BATCH: u32 = 100_000;
-const MOST_CONCURRENCY: u32 = 10_000;
 
 type Sources = BTreeMap<String, Database>;
 
@@ -195,47 +187,6 @@ fn deletes(section: &Section<'_>, capture: CaptureKind) -> Result<bool> {
     }
 }
 
-fn handler(section: &Section<'_>) -> Result<HandlerConfig> {
-    Ok(HandlerConfig {
-        kind: handler_kind(section)?,
-        batch: count(section, "batch", 100, MOST_BATCH)? as usize,
-        concurrency: count(section, "concurrency", 8, MOST_CONCURRENCY)? as usize,
-        timeout: duration(section, "timeout", Duration::from_secs(30))?,
-    })
-}
-
-fn handler_kind(section: &Section<'_>) -> Result<HandlerKind> {
-    for key in HANDLER.later {
-        if let Some(setting) = section.get(key)? {
-            return Err(setting.wrong("is not in this version yet").help("this version has: sql, stdout"));
-        }
-    }
-    let sql = section.get("sql")?;
-    let stdout = section.get("stdout")?;
-    let prints = stdout.as_ref().map_or(Ok(false), Setting::truth)?;
-    let delete = section.section("delete", DELETE)?;
-    let delete_sql = delete.get("sql")?;
-    match (sql, stdout.filter(|_| prints)) {
-        (Some(_), Some(stdout)) => {
-            Err(stdout.wrong("cannot be there beside sql: a feed has exactly one handler"))
-        }
-        (None, None) => Err(section
-            .wrong(format!("{} names no handler", section.path()))
-            .help(r#"give it exactly one of: sql = "…", stdout = true"#)),
-        (None, Some(_)) => match delete_sql {
-            Some(setting) => Err(setting.wrong("needs sql for the other changes beside it")),
-            None => Ok(HandlerKind::Stdout),
-        },
-        (Some(sql), None) => {
-            if delete.is_in_file() && delete_sql.is_none() {
-                return Err(section.wrong(format!("{} has no sql", delete.path())));
-            }
-            let delete = delete_sql.map(|setting| setting.word().map(str::to_owned)).transpose()?;
-            Ok(HandlerKind::Sql { sql: sql.word()?.to_owned(), delete })
-        }
-    }
-}
-
 fn retry(section: &Section<'_>) -> Result<Retry> {
     let otherwise = Retry::default();
     let pauses = |setting: Setting<'_>| backoff(setting.text()?).map_err(|what| setting.wrong(what));
@@ -265,10 +216,10 @@ fn lease(section: &Section<'_>) -> Result<LeaseSettings> {
     Ok(lease)
 }
 
-fn count(section: &Section<'_>, key: &str, otherwise: u32, most: u32) -> Result<u32> {
+pub(super) fn count(section: &Section<'_>, key: &str, otherwise: u32, most: u32) -> Result<u32> {
     section.get(key)?.map_or(Ok(otherwise), |setting| setting.count(most))
 }
 
-fn duration(section: &Section<'_>, key: &str, otherwise: Duration) -> Result<Duration> {
+pub(super) fn duration(section: &Section<'_>, key: &str, otherwise: Duration) -> Result<Duration> {
     section.get(key)?.map_or(Ok(otherwise), |setting| setting.duration())
 }

@@ -91,6 +91,23 @@ impl<'a> Section<'a> {
         names.map(|name| Ok((name.get_ref().to_string(), group.section(name.get_ref(), known)?))).collect()
     }
 
+    /// Whether there is a section of this name in this one.
+    pub fn is_section(&self, name: &str) -> bool {
+        self.table.is_some_and(|table| table.contains_key(name))
+    }
+
+    /// The settings of a section in which any key may be.
+    pub fn texts(&self, name: &str) -> Result<Vec<(String, Setting<'a>)>> {
+        let section = self.open(name)?;
+        let entries = section.table.into_iter().flat_map(DeTable::iter);
+        let setting = |(key, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
+            let key: &std::borrow::Cow<'a, str> = key.get_ref();
+            let place = format!("{}: {}", section.place(value.span().start), section.path_of(key));
+            (key.to_string(), Setting { place, given: Given::File(value.get_ref()) })
+        };
+        Ok(entries.map(setting).collect())
+    }
+
     /// Whether the section stands in the file.
     pub fn is_in_file(&self) -> bool {
         self.table.is_some()

@@ -57,7 +57,8 @@ fn the_template_of_init_is_a_good_config() {
 fn the_template_shows_the_defaults() {
     let is_setting = |line: &str| {
         let key = line.split_once('=').map_or("", |(key, _)| key.trim_end());
-        !["", "sql", "deletes"].contains(&key) && key.chars().all(char::is_alphabetic)
+        !["", "sql", "deletes", "command", "processes", "webhook", "headers"].contains(&key)
+            && key.chars().all(char::is_alphabetic)
     };
     let uncomment = |line: &str| match line.strip_prefix("# ") {
         Some(shown) if is_setting(shown) || shown.starts_with("[") => shown.to_owned(),
@@ -259,16 +260,6 @@ fn what_later_versions_bring_is_known_and_withheld() {
     let here = "redis is not in this version yet; this version has sqlite and postgres";
     assert_said("sqlite:seriatim.db", "redis://u:p4ss@h/d", &["store is", here]);
     assert_said(
-        "stdout = true",
-        "command = [\"x\"]",
-        &["feed.totals.handler.command is not in this version yet"],
-    );
-    assert_said(
-        "stdout = true",
-        "webhook = \"http://x\"",
-        &["feed.totals.handler.webhook is not in this version"],
-    );
-    assert_said(
         "table",
         "buffer = \"5s\"\ntable",
         &["feed.totals.buffer is for window feeds, and this is a journal"],
@@ -283,6 +274,58 @@ fn a_feed_has_exactly_one_handler() {
     assert_said("stdout", "sql = \"select 1\"\nstdout", &["stdout cannot be there beside sql"]);
     assert_said("stdout", "delete.sql = \"select 1\"\nstdout", &["feed.totals.handler.delete.sql needs sql"]);
     assert_said("stdout = true", "sql = \"\"", &["feed.totals.handler.sql must not be empty"]);
+    assert_said("stdout", "command = [\"x\"]\nstdout", &["stdout cannot be there beside command"]);
+    assert_said(
+        "stdout = true",
+        "comand = [\"x\"]",
+        &["unknown key feed.totals.handler.comand", "\"command\""],
+    );
+}
+
+#[test]
+fn a_command_is_a_list_with_a_program_in_it() {
+    let with = |handler: &str| totals(&SMALLEST.replace("stdout = true", handler)).handler.kind;
+    let command = |words: &[&str], processes| HandlerKind::Command {
+        command: words.iter().map(|word| (*word).to_owned()).collect(),
+        processes,
+    };
+    assert_eq!(with("command = [\"python3\", \"handle.py\"]"), command(&["python3", "handle.py"], 1));
+    assert_eq!(with("command = [\"./a\"]\nprocesses = 3"), command(&["./a"], 3));
+    let said = |handler: &str, words: &[&str]| assert_said("stdout = true", handler, words);
+    said("command = \"python3 a.py\"", &["command must be a list of texts", "command = ["]);
+    said("command = []", &["command names no program"]);
+    said("command = [\" \"]", &["command names no program"]);
+    said(
+        "stdout = true\nprocesses = 2",
+        &["processes is for handlers with command, and this one has stdout"],
+    );
+    said("command = [\"x\"]\nprocesses = 0", &["processes must be from 1"]);
+    said("command = [\"x\"]\nsecret = \"x\"", &["secret is for handlers with webhook"]);
+}
+
+#[test]
+fn a_webhook_is_an_address() {
+    let handler = "webhook = \"https://example.org/in\"\nsecret_env = \"KEY\"\nheaders = { Authorization = \"Bearer s3cret\" }";
+    let feed = totals(&SMALLEST.replace("stdout = true", handler));
+    let kind = HandlerKind::Webhook {
+        url: "https://example.org/in".to_owned(),
+        headers: vec![("Authorization".to_owned(), Secret("Bearer s3cret".to_owned()))],
+        secret: Some(WebhookSecret::Variable("KEY".to_owned())),
+    };
+    assert_eq!(feed.handler.kind, kind);
+    assert!(!format!("{feed:?}").contains("s3cret"));
+    let said = |handler: &str, words: &[&str]| assert_said("stdout = true", handler, words);
+    said("webhook = \"example.org\"", &["webhook is no address", "https://"]);
+    said("webhook = \"ftp://example.org\"", &["webhook must begin with http:// or https://"]);
+    said("webhook = \"http://x\"\nheaders = { Host = \"y\" }", &["headers.Host", "set by Seriatim itself"]);
+    said("webhook = \"http://x\"\nheaders = { X = 1 }", &["headers.X must be a text"]);
+    said("webhook = \"http://x\"\nheaders = \"X: 1\"", &["headers must be a section"]);
+    said(
+        "webhook = \"http://x\"\nsecret = \"a\"\nsecret_env = \"B\"",
+        &["secret_env cannot be there beside secret"],
+    );
+    said("webhook = \"http://x\"\nsecret = \"\"", &["secret must not be empty"]);
+    said("stdout = true\nheaders = { X = \"1\" }", &["headers is for handlers with webhook"]);
 }
 
 #[test]

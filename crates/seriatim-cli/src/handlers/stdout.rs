@@ -22,11 +22,15 @@ impl Stdout {
 #[async_trait]
 impl Handler for Stdout {
     async fn handle(&self, changes: &[Change], _: &Context) -> Result<(), Failure> {
-        let lines: String = changes.iter().map(|change| change.to_json() + "\n").collect();
+        let mut lines = Vec::with_capacity(changes.len() * 256);
+        for change in changes {
+            change.write_json(&mut lines);
+            lines.push(b'\n');
+        }
         // A full pipe blocks: that must not hold up the threads that renew leases.
         let written = tokio::task::spawn_blocking(move || {
             let mut out = std::io::stdout().lock();
-            out.write_all(lines.as_bytes()).and_then(|()| out.flush())
+            out.write_all(&lines).and_then(|()| out.flush())
         });
         match written.await {
             Ok(Ok(())) => Ok(()),

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod shop;
+mod handling;
+mod server;
 
 mod config;
 mod sources;
@@ -11,4 +13,6 @@ mod hosts;
 mod leases;
 mod parked;
 mod running;
+mod command;
+mod webhook;
 mod postgres;

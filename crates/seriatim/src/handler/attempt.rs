@@ -174,8 +174,7 @@ impl<'a> Attempts<'a> {
         let named = failure.culprit.filter(|culprit| *culprit < piece.changes.len());
         let (named, undone) = if self.tries.undoes() { (None, named) } else { (named, None) };
         if let Some(culprit) = named {
-            piece.changes.drain(..culprit);
-            piece.from += culprit;
+            piece.drop_done(culprit, &failure.done);
         }
         if failure.kind == FailureKind::Target {
             self.rules.target.is_gone(&failure);
@@ -334,6 +333,14 @@ impl End {
 }
 
 impl Piece {
+    /// Leaves the culprit and what is not done after it.
+    fn drop_done(&mut self, culprit: usize, done: &[usize]) {
+        let mut place = 0..;
+        let done: HashSet<usize> = done.iter().copied().filter(|done| *done > culprit).collect();
+        self.changes.retain(|_| place.next().is_some_and(|place| place >= culprit && !done.contains(&place)));
+        self.from += culprit;
+    }
+
     /// Puts the two halves back, the first one on top.
     fn halve(self, todo: &mut Vec<Piece>) {
         let middle = self.changes.len() / 2;

@@ -29,15 +29,23 @@ pub struct Failure {
     pub cause: Cause,
     /// The target asked not to be tried again before this has passed.
     pub retry_after: Option<Duration>,
-    /// Which of the changes failed, where the handler knows: all before it are done, none after it. With a transactional
-    /// handler none at all is done. Without it, a failed batch is halved until the culprit is alone.
+    /// Which of the changes failed, where the handler knows: all before it are done, and of those after it only `done`. With a
+    /// transactional handler none at all is done. Without it, a failed batch is halved until the culprit is alone.
     pub culprit: Option<usize>,
+    /// Which of the changes after the culprit are done all the same, by their places, where the handler knows.
+    pub done: Vec<usize>,
 }
 
 impl Failure {
     /// This change failed; it may succeed another time.
     pub fn change(cause: impl Into<Cause>) -> Self {
-        Failure { kind: FailureKind::Change, cause: cause.into(), retry_after: None, culprit: None }
+        Failure {
+            kind: FailureKind::Change,
+            cause: cause.into(),
+            retry_after: None,
+            culprit: None,
+            done: Vec::new(),
+        }
     }
 
     /// This change can never succeed.
@@ -68,6 +76,12 @@ impl Failure {
     /// It was this change of the batch that failed; those before it are done.
     pub fn at(self, culprit: usize) -> Self {
         Failure { culprit: Some(culprit), ..self }
+    }
+
+    /// These changes after the culprit are done too: they are not handled again. No change of the culprit's object may be among
+    /// them.
+    pub fn with_done(self, done: Vec<usize>) -> Self {
+        Failure { done, ..self }
     }
 }
 

@@ -191,6 +191,29 @@ async fn a_panicking_handler_is_a_failed_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_done_beside_a_failed_change_is_not_handled_again() {
+    struct OneByOne(History);
+    #[async_trait]
+    impl Handler for OneByOne {
+        async fn handle(&self, changes: &[Change], _: &Context) -> Result<(), Failure> {
+            let (bad, good): (Vec<usize>, Vec<usize>) =
+                (0..changes.len()).partition(|place| [42, 77].contains(&changes[*place].id));
+            good.iter().for_each(|place| self.0.note(&changes[*place]));
+            let failure = |first: &usize| Failure::change("no").at(*first).with_done(good.clone());
+            bad.first().map_or(Ok(()), |first| Err(failure(first)))
+        }
+    }
+    let (store, feed, history) = (MemoryStore::new(), feed(1), History::default());
+    for n in 0..100 {
+        feed.push(n, n);
+    }
+    host("a", &store, &feed, OneByOne(history.clone()), quick()).run_once().await.unwrap();
+    assert_eq!(history.total(), 98);
+    history.assert_each_key_once_in_order();
+    assert_eq!(store.parked(&FeedName::new("f").unwrap(), None).await.unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_batch_that_fails_as_a_whole_is_halved_until_the_poison_is_alone() {
     struct Whole(History);
     #[async_trait]

@@ -3,6 +3,7 @@
 mod key;
 mod packed;
 mod row;
+mod shown;
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 pub use key::Key;
 pub use packed::{Packed, Packer};
-pub(crate) use row::serialize_for_users;
 pub use row::{Columns, Row};
+pub(crate) use shown::serialize_for_users;
 
 /// One value of one column, exactly as the database holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +105,29 @@ mod tests {
             row.to_json().to_string(),
             r#"{"big":9223372036854775807,"real":0.1,"never":"Infinity","bytes":"AP8=","nothing":null}"#
         );
+    }
+
+    #[test]
+    fn what_is_written_for_users_is_what_is_shown_to_them() {
+        let moment: Timestamp = "2026-11-15T08:00:00.123456Z".parse().unwrap();
+        let values = [
+            Value::Null,
+            Value::Bool(true),
+            Value::Integer(i64::MIN),
+            Value::Real(0.1),
+            Value::Real(f64::NAN),
+            Value::Decimal("1.10".into()),
+            Value::Text("Ü\"\n\0".into()),
+            Value::Bytes(Arc::from(*b"\x00\xff")),
+            Value::Time(moment),
+            Value::Json(r#"{"a": [1]}"#.into()),
+            Value::Json("no json".into()),
+        ];
+        let names: Vec<String> = (0..values.len()).map(|place| format!("c{place}")).collect();
+        let row = Row::new(Columns::new(&names), values);
+        let mut written = Vec::new();
+        serialize_for_users(&row, &mut serde_json::Serializer::new(&mut written)).unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), row.to_json().to_string());
     }
 
     #[test]

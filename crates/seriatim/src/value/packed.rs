@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::shown::Seen;
 use super::{Columns, Row, Value};
 
 const NULL: u8 = 0;
@@ -143,22 +144,44 @@ impl Packed {
 /// Unpacks as many values as there are bytes for.
 pub(super) struct Unpacking<'a>(pub &'a [u8]);
 
-impl Unpacking<'_> {
+impl<'a> Unpacking<'a> {
+    /// Looks at the next value where it lies.
+    pub fn see(&mut self) -> Option<Seen<'a>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let [tag] = self.take();
+        Some(match tag {
+            BOOL => Seen::Bool(self.take::<1>() != [0]),
+            INTEGER => Seen::Integer(i64::from_le_bytes(self.take())),
+            REAL => Seen::Real(f64::from_bits(u64::from_le_bytes(self.take()))),
+            DECIMAL | TEXT => Seen::Text(self.str()),
+            BYTES => Seen::Bytes(self.sized()),
+            TIME => Seen::Time(time(i128::from_le_bytes(self.take()))),
+            JSON => Seen::Json(self.str()),
+            _ => Seen::Null,
+        })
+    }
+
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let (head, rest) = self.0.split_first_chunk().expect("a Packer writes whole values");
         self.0 = rest;
         *head
     }
 
-    fn sized(&mut self) -> &[u8] {
+    fn sized(&mut self) -> &'a [u8] {
         let length = u64::from_le_bytes(self.take()) as usize;
         let (bytes, rest) = self.0.split_at(length);
         self.0 = rest;
         bytes
     }
 
+    fn str(&mut self) -> &'a str {
+        std::str::from_utf8(self.sized()).expect("a Packer takes texts as str")
+    }
+
     fn text(&mut self) -> Arc<str> {
-        Arc::from(std::str::from_utf8(self.sized()).expect("a Packer takes texts as str"))
+        Arc::from(self.str())
     }
 }
 

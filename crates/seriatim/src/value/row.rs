@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Value;
@@ -148,13 +147,4 @@ impl<'de> Deserialize<'de> for Row {
         }
         Ok(Row::new(stored.columns, stored.values))
     }
-}
-
-/// Serializes a row the way users see it (see [`Row::to_json`]).
-pub(crate) fn serialize_for_users<S: Serializer>(row: &Row, out: S) -> Result<S::Ok, S::Error> {
-    let mut map = out.serialize_map(Some(row.columns.len()))?;
-    for (name, value) in row.iter() {
-        map.serialize_entry(name, &value.to_json())?;
-    }
-    map.end()
 }

@@ -1,0 +1,112 @@
+//! Draining a journal through a webhook whose receiver reads the JSON it gets and answers, against a bare client that keeps its
+//! connections and posts the same changes, made ready before, in batches of the same size.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use seriatim::clock;
+use seriatim::handler::Handling;
+use seriatim_handlers::{Webhook, WebhookSettings};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::{ROUNDS, Stage, settings};
+use crate::{Backlog, Row};
+
+const BATCH: usize = 100;
+
+/// So many requests of the bare client are under way at the same time.
+const CLIENTS: usize = 16;
+
+const DONE: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
+
+/// Measures it.
+pub(crate) async fn webhook_echo(backlog: Backlog, progress: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Row> {
+    let stage = Stage::set(backlog, progress).await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}/", listener.local_addr()?);
+    let changes = Arc::new(AtomicU64::new(0));
+    let server = tokio::spawn(serve(listener, Arc::clone(&changes)));
+    let (mut limit, mut value) = (0.0, 0.0);
+    for round in 1..=ROUNDS {
+        progress(&format!("{} changes through a webhook, round {round} of {ROUNDS}", backlog.changes()));
+        limit = f64::max(limit, bare_client(&stage, &url).await?);
+        let webhook = Webhook::new(WebhookSettings {
+            url: url.clone(),
+            single: false,
+            timeout: Duration::from_secs(30),
+            headers: Vec::new(),
+            secret: None,
+        })?;
+        let handling = Handling::AtLeastOnce(Arc::new(webhook));
+        value = f64::max(value, stage.drain(round, handling, settings(BATCH, 8)).await?);
+    }
+    server.abort();
+    let (received, sent) = (changes.load(Ordering::Relaxed), 2 * ROUNDS as u64 * backlog.changes());
+    ensure!(received == sent, "the receiver got {received} changes instead of {sent}");
+    Ok(Row::new("webhook-echo", value.round(), "changes/s", limit.round(), 0.7))
+}
+
+async fn bare_client(stage: &Stage, url: &str) -> anyhow::Result<f64> {
+    let text = fs::read_to_string(stage.lines())?;
+    let lines: Vec<&str> = text.lines().collect();
+    let bodies: Arc<Vec<String>> =
+        Arc::new(lines.chunks(BATCH).map(|lines| format!("[{}]", lines.join(","))).collect());
+    let next = Arc::new(AtomicUsize::new(0));
+    let client = seriatim_handlers::webhook::plain_client()?;
+    let began = clock::now();
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let (bodies, next, client, url) =
+            (Arc::clone(&bodies), Arc::clone(&next), client.clone(), url.to_owned());
+        clients.spawn(async move {
+            while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let response = client.post(&url).body(body.clone()).send().await?;
+                ensure!(response.status().is_success(), "the server refused");
+            }
+            Ok(())
+        });
+    }
+    while let Some(ended) = clients.join_next().await {
+        ended??;
+    }
+    Ok(lines.len() as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Answers every request with 204, and counts the changes in it.
+async fn serve(listener: TcpListener, changes: Arc<AtomicU64>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(answer(stream, Arc::clone(&changes)));
+    }
+}
+
+async fn answer(stream: TcpStream, changes: Arc<AtomicU64>) -> anyhow::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut stream = BufReader::with_capacity(64 * 1024, stream);
+    let (mut line, mut body) = (String::new(), Vec::new());
+    loop {
+        let mut length = 0;
+        loop {
+            line.clear();
+            if stream.read_line(&mut line).await? == 0 {
+                return Ok(());
+            }
+            match line.trim_end().split_once(':') {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = value.trim().parse().context("the length")?;
+                }
+                None if line.trim_end().is_empty() => break,
+                _ => {}
+            }
+        }
+        body.resize(length, 0);
+        stream.read_exact(&mut body).await?;
+        let read: Vec<serde_json::Value> = serde_json::from_slice(&body)?;
+        changes.fetch_add(read.len() as u64, Ordering::Relaxed);
+        stream.get_mut().write_all(DONE).await?;
+    }
+}
