@@ -18,6 +18,9 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+/// Moments and spans of time, as this crate uses them.
+pub use jiff;
+
 pub mod change;
 pub mod clock;
 pub mod name;

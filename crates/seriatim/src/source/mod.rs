@@ -16,6 +16,7 @@
 mod changes;
 mod error;
 mod memory;
+pub mod window;
 
 use std::time::Duration;
 
