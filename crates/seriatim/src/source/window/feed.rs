@@ -172,7 +172,7 @@ impl<P: Processor> Shared<P> {
         }
         let moments = self.moments(&young).into_iter().map(|(at, tie)| (tie, at));
         let waited = self.state().restless.look(now, moments);
-        let mut waited = waited.into_iter();
+        let mut waited = waited.into_iter().map(|since| since.is_some());
         young.retain(|_| waited.next() == Some(true));
         Ok(young)
     }

@@ -16,7 +16,8 @@ const MOST: usize = 250_000;
 #[derive(Debug)]
 pub struct Restless<K> {
     looked_at: Option<Timestamp>,
-    young: HashMap<K, Timestamp>,
+    /// When each last changed, and since when it has been waiting.
+    young: HashMap<K, (Timestamp, Timestamp)>,
 }
 
 impl<K> Default for Restless<K> {
@@ -33,18 +34,29 @@ impl<K: Eq + Hash> Restless<K> {
         self.looked_at.is_none_or(|last| now < last || now.duration_since(last) >= patience)
     }
 
-    /// Looks at all records that are too young now: says for each whether it has waited long enough, and remembers it.
-    pub fn look(&mut self, now: Timestamp, young: impl IntoIterator<Item = (K, Timestamp)>) -> Vec<bool> {
+    /// Looks at all records that are too young now, and remembers them: says for each that has had no chance since the last look
+    /// for how long it has been waiting.
+    pub fn look(
+        &mut self,
+        now: Timestamp,
+        young: impl IntoIterator<Item = (K, Timestamp)>,
+    ) -> Vec<Option<Timestamp>> {
         let before = std::mem::take(&mut self.young);
         self.looked_at = Some(now);
         let waited = |(key, at)| {
-            let waited = before.get(&key).is_some_and(|earlier| *earlier != at);
+            let known = before.get(&key);
+            let since = known.map_or(now, |(_, since)| *since);
             if self.young.len() < MOST {
-                self.young.insert(key, at);
+                self.young.insert(key, (at, since));
             }
-            waited
+            known.filter(|(earlier, _)| *earlier != at).map(|_| since)
         };
         young.into_iter().map(waited).collect()
+    }
+
+    /// The record was handled: it waits anew.
+    pub fn forget(&mut self, key: &K) {
+        self.young.remove(key);
     }
 }
 
@@ -62,17 +74,24 @@ mod tests {
     fn who_was_young_and_is_young_again_has_waited() {
         let mut restless = Restless::default();
         assert!(restless.is_due(at(100), PATIENCE));
-        assert_eq!(restless.look(at(100), [("hot", at(99)), ("still", at(98))]), [false, false]);
+        assert_eq!(restless.look(at(100), [("hot", at(99)), ("still", at(98))]), [None, None]);
         assert!(!restless.is_due(at(109), PATIENCE));
         assert!(restless.is_due(at(110), PATIENCE));
-        assert_eq!(restless.look(at(110), [("hot", at(109)), ("new", at(108))]), [true, false]);
+        assert_eq!(restless.look(at(110), [("hot", at(109)), ("new", at(108))]), [Some(at(100)), None]);
+        assert_eq!(
+            restless.look(at(120), [("hot", at(119))]),
+            [Some(at(100))],
+            "it has waited since the first look"
+        );
+        restless.forget(&"hot");
+        assert_eq!(restless.look(at(130), [("hot", at(129))]), [None], "it was handled");
     }
 
     #[test]
     fn what_has_not_changed_since_is_only_ahead_of_its_time() {
         let mut restless = Restless::default();
         restless.look(at(100), [("tomorrow", at(90_000))]);
-        assert_eq!(restless.look(at(110), [("tomorrow", at(90_000))]), [false]);
+        assert_eq!(restless.look(at(110), [("tomorrow", at(90_000))]), [None]);
     }
 
     #[test]
