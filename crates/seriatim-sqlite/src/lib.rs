@@ -19,7 +19,7 @@ mod transaction;
 /// The SQLite that this crate speaks to, for handlers of one's own: another version could not share its transactions.
 pub use rusqlite;
 
-pub use capture::{Capture, Horizon, Installed, MissingIndex, Source, SourceClock, Unit, WindowCapture};
+pub use capture::{Capture, Horizon, Source, SourceClock, Unit, WindowCapture};
 pub use database::Database;
 pub use effect::{SqlEffect, SqlHandler, SqlProblem};
 pub use error::SqliteError;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seriatim::Position;
 use seriatim::source::window::Age;
-use seriatim::source::{Feed, Start};
+use seriatim::source::{Feed, Install, Start};
 use seriatim_sqlite::{Unit, WindowCapture};
 
 use crate::capture_kit::File;
@@ -119,18 +119,18 @@ async fn a_missing_index_is_named_by_the_statement_that_makes_it() {
         || file.source().window("orders", "at").unit(Unit::Seconds),
         || file.source().window("stock", "at").unit(Unit::Seconds),
     );
-    let missing = orders().check().await.unwrap().unwrap();
-    assert!(missing.plan.contains("SCAN"), "{missing:?}");
+    let missing = orders().advice().await.unwrap().remove(0);
+    assert!(missing.what.contains("reads all its rows (SCAN"), "{missing:?}");
     assert_eq!(missing.remedy, r#"create index "orders_at" on "orders" ("at")"#);
     file.sql(&missing.remedy);
-    assert_eq!(orders().check().await.unwrap(), None);
-    let missing = stock().check().await.unwrap().unwrap();
+    assert_eq!(orders().advice().await.unwrap(), []);
+    let missing = stock().advice().await.unwrap().remove(0);
     assert_eq!(missing.remedy, r#"create index "stock_at" on "stock" ("at", "shop", "item")"#);
     file.sql(&missing.remedy);
-    assert_eq!(stock().check().await.unwrap(), None);
+    assert_eq!(stock().advice().await.unwrap(), []);
     let query =
         file.source().window_of_query("select id, at + 1 as at from orders", "at").unit(Unit::Seconds);
-    let missing = query.key(vec!["id".to_owned()]).check().await.unwrap().unwrap();
+    let missing = query.key(vec!["id".to_owned()]).advice().await.unwrap().remove(0);
     assert!(missing.remedy.contains("what the query has as at"), "{missing:?}");
 }
 

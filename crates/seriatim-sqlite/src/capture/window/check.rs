@@ -2,30 +2,18 @@
 
 use jiff::Timestamp;
 use rusqlite::Connection;
-use seriatim::source::Limit;
+use seriatim::source::{Blocker, Limit};
 
 use super::super::fault::Fault;
 use super::super::slices::Slices;
+use super::super::value::Exact;
 use super::pass::Pass;
 use super::place::{Mine, Place, RowPlace};
-use super::relation::Relation;
+use super::relation::{Read, Relation};
 use super::settings::Settings;
 
-/// What is slow about a window, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingIndex {
-    /// What SQLite does for every look.
-    pub plan: String,
-    /// The index to create.
-    pub remedy: String,
-}
-
-/// Reads the first row, and looks for the index.
-pub(super) fn check(
-    connection: &Connection,
-    settings: &Settings,
-    relation: &Relation,
-) -> Result<Option<MissingIndex>, Fault> {
+/// Reads the first row.
+pub(super) fn check(connection: &Connection, settings: &Settings, relation: &Relation) -> Result<(), Fault> {
     if let Some(wrong) = settings.rules.wrong() {
         return Err(settings.wrong_rules(&wrong).into());
     }
@@ -35,17 +23,18 @@ pub(super) fn check(
         Slices::new(&settings.names.feed, settings.partitions, &[], Limit { rows: 1, bytes: usize::MAX });
     // A row that no window could read is told here.
     drop(pass.walk(Mine::at(Place::Beginning), slices, Limit { rows: 1, bytes: usize::MAX })?);
-    missing_index(connection, settings, relation)
+    Ok(())
 }
 
-fn missing_index(
+/// Looks for the index without which every look reads all rows.
+pub(super) fn missing_index(
     connection: &Connection,
     settings: &Settings,
     relation: &Relation,
-) -> Result<Option<MissingIndex>, Fault> {
+) -> Result<Vec<Blocker>, Fault> {
     // The values do not matter for the plan.
-    let row = RowPlace { raw: super::super::value::Exact::Null, tie: Vec::new(), at: Timestamp::UNIX_EPOCH };
-    let reading = relation.after(&Place::Row(row), super::relation::Read::Rows);
+    let row = RowPlace { raw: Exact::Null, tie: Vec::new(), at: Timestamp::UNIX_EPOCH };
+    let reading = relation.after(&Place::Row(row), Read::Rows);
     let mut statement = connection.prepare(&format!("explain query plan {}", reading.later))?;
     let mut rows = statement.raw_query();
     let mut steps = Vec::new();
@@ -54,8 +43,9 @@ fn missing_index(
     }
     let slow = |step: &String| step.starts_with("SCAN") || step == "USE TEMP B-TREE FOR ORDER BY";
     if !steps.iter().any(slow) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let plan = steps.join("; ");
-    Ok(Some(MissingIndex { plan, remedy: relation.index(settings) }))
+    let what = format!("every look at {} reads all its rows ({plan})", settings.whence());
+    Ok(vec![Blocker { what, remedy: relation.index(settings) }])
 }

@@ -102,6 +102,10 @@ impl WindowCapture {
         let place = match start {
             Start::Beginning => Place::Beginning,
             Start::Time(time) => Place::Since(*time),
+            Start::Position(position) => {
+                self.validate(position).await?;
+                return Ok(position.clone());
+            }
             Start::Now => {
                 let now = |connection: &mut Connection| Ok(horizon::present(connection)?);
                 Place::Since(run(self.reading().await?, "asking for the time in", now).await?)

@@ -30,20 +30,19 @@ mod look;
 mod lag;
 mod check;
 mod feed;
+mod installing;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use seriatim::change::Position;
 use seriatim::name::FeedName;
+use seriatim::source::SourceError;
 use seriatim::source::window::Age;
-use seriatim::source::{SourceError, Start};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-pub use check::MissingIndex;
 pub use moment::Unit;
 pub use settings::Horizon;
 
@@ -137,16 +136,6 @@ impl WindowCapture {
     pub fn every(mut self, interval: Duration) -> Self {
         self.settings.every = interval;
         self
-    }
-
-    /// Whether the rows can be followed, and the index that is missing for it to be fast. Writes nothing.
-    pub async fn check(&self) -> Result<Option<MissingIndex>, SourceError> {
-        self.look("checking", check::check).await
-    }
-
-    /// The position after everything that has happened, for whoever only wants to look on.
-    pub async fn tail_start(&self) -> Result<Position, SourceError> {
-        self.starts(&Start::Now).await
     }
 
     /// The connection. It could write, or it could not lock the file; it leaves it as it is, in its own journal mode.

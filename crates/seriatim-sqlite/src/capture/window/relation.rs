@@ -129,7 +129,7 @@ impl Relation {
                     list(columns.map(|index| self.column(index)))
                 )
             }
-            From::Query(_) => format!("an index on what the query has as {}", settings.changed_at),
+            From::Query(_) => format!("make an index on what the query has as {}", settings.changed_at),
         }
     }
 }

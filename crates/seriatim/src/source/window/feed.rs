@@ -220,6 +220,7 @@ impl<P: Processor> Shared<P> {
             Start::Beginning => None,
             Start::Now => Some(Place::before(self.clock.now().await?)),
             Start::Time(time) => Some(Place::before(*time)),
+            Start::Position(position) => return Ok(self.tracker(position)?.position()),
         };
         Ok(Tracker::at(place).position())
     }
