@@ -5,10 +5,23 @@
 
 mod journal_drain;
 mod machine;
+mod window_drain;
 
 use serde::Serialize;
+use seriatim::handler::Handler;
+use seriatim::{Change, Context, Failure};
 
 pub use journal_drain::Backlog;
+
+/// A handler that does nothing.
+struct Nothing;
+
+#[async_trait::async_trait]
+impl Handler for Nothing {
+    async fn handle(&self, _: &[Change], _: &Context) -> Result<(), Failure> {
+        Ok(())
+    }
+}
 
 /// One measurement.
 #[derive(Clone, Debug, Serialize)]
@@ -42,7 +55,8 @@ impl Row {
 }
 
 /// The names of all measurements, in the order in which they are taken.
-pub const NAMES: [&str; 2] = ["journal-drain-sqlite", "growth-backlog-sqlite"];
+pub const NAMES: [&str; 4] =
+    ["journal-drain-sqlite", "growth-backlog-sqlite", "window-drain-sqlite", "growth-window-sqlite"];
 
 /// Takes the measurements of these names. `progress` is told what is being done.
 pub async fn measure(
@@ -62,6 +76,12 @@ pub async fn measure(
         rows.extend(small.map(|small| journal_drain::growth(&small, &large)));
         rows.insert(0, large);
         rows.retain(|row| names.contains(&row.name.as_str()));
+    }
+    if names.contains(&"window-drain-sqlite") {
+        rows.push(window_drain::window_drain(backlog, progress).await?);
+    }
+    if names.contains(&"growth-window-sqlite") {
+        rows.push(window_drain::growth(backlog, progress).await?);
     }
     Ok(rows)
 }

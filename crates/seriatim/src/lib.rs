@@ -7,7 +7,7 @@
 //!  │ source   │ ──▶ │ order    │ ──▶ │ lease + host │ ──▶ │ handler      │ ──▶ │ store          │
 //!  │ journal  │     │ partition│     │ balance      │     │ lanes, retry │     │ checkpoint,    │
 //!  │ log      │     │ by key   │     │ fence        │     │ park         │     │ fenced, with   │
-//!  │          │     │          │     │ hand over    │     │              │     │ the effect     │
+//!  │ window   │     │          │     │ hand over    │     │              │     │ the effect     │
 //!  │          │     │          │     │              │     │              │     │ where it can   │
 //!  └──────────┘     └──────────┘     └──────────────┘     └──────────────┘     └────────────────┘
 //!                           every box talks to one `store`, and only through its contract

@@ -165,3 +165,25 @@ async fn a_version_that_came_early_is_not_delivered_again_after_a_restart() {
     let mut another = Follower::at(in_ms(&file), &position);
     assert_eq!(until_nothing_is_young(&mut another).await.len(), 1, "the same moment, another state");
 }
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_stops_the_feed_instead_of_losing_what_is_written() {
+    let file = orders(&[10]);
+    let passed = file.number(&format!("select {NOW} + 3600000"));
+    let mut follower = Follower::at(in_ms(&file), &seriatim::Position::text(&format!("{passed} [7]")));
+    let said = follower.try_read().await.unwrap_err().to_string();
+    assert!(
+        said.contains("the clock was set back") && said.contains("seriatim rewind orders --to TIME"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_written_in_the_tick_in_which_a_feed_begins_is_not_lost() {
+    let file = File::with("create table orders (id integer primary key, at text default current_timestamp)");
+    let window =
+        file.source().window("orders", "at").buffer(Duration::from_millis(1)).every(Duration::from_millis(1));
+    let mut follower = Follower::open(window, Start::Now).await;
+    file.sql("insert into orders (id) values (1)");
+    assert_eq!(keys(&until_nothing_is_young(&mut follower).await), [1]);
+}

@@ -6,10 +6,12 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use seriatim::change::Position;
 use seriatim::name::FeedName;
+use seriatim::source::window::rounded_down;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
 
 use super::super::fault::{Fault, run};
 use super::look::locked;
+use super::moment::resolution;
 use super::place::{Mine, Place};
 use super::relation::Relation;
 use super::settings::Settings;
@@ -97,7 +99,7 @@ impl Feed for WindowCapture {
 }
 
 impl WindowCapture {
-    /// The position of a start. What is written from now on has a later moment than now.
+    /// The position of a start. What is written from now on has a later moment than now, or the same tick of the column.
     pub(super) async fn starts(&self, start: &Start) -> Result<Position, SourceError> {
         let place = match start {
             Start::Beginning => Place::Beginning,
@@ -108,7 +110,8 @@ impl WindowCapture {
             }
             Start::Now => {
                 let now = |connection: &mut Connection| Ok(horizon::present(connection)?);
-                Place::Since(run(self.reading().await?, "asking for the time in", now).await?)
+                let now = run(self.reading().await?, "asking for the time in", now).await?;
+                Place::Since(rounded_down(now, resolution(self.settings.unit)))
             }
         };
         Ok(Mine::at(place).position())

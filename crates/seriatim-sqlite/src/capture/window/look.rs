@@ -81,6 +81,12 @@ impl Memory {
         let Some(horizon) = self.horizon else {
             return Ok(slices.upto(&group.at.position(), false));
         };
+        // No row is passed before its moment is behind the horizon by the buffer.
+        if let Place::Row(passed) = &group.at.place
+            && passed.at > horizon
+        {
+            return Err(settings.clock_went_back(passed.at, horizon).into());
+        }
         if group.at.place == Place::Beginning {
             group.at.place = self.begin(settings, horizon);
         }

@@ -1,5 +1,6 @@
 //! What is wrong with a window, and what to do about it: one sentence each.
 
+use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 use seriatim::change::Position;
 use seriatim::source::SourceError;
@@ -87,6 +88,19 @@ impl Settings {
 
     pub(super) fn not_a_position(&self, position: &Position) -> SourceError {
         self.names.not_a_position(position)
+    }
+
+    pub(super) fn clock_went_back(&self, passed: Timestamp, now: Timestamp) -> SourceError {
+        let what = format!(
+            "rows of {passed} are handled already, and by the clock of {} it is {now}: the clock was set back by more than \
+             the buffer, so rows that are written now carry moments that the window has passed",
+            self.names.file
+        );
+        let remedy = format!(
+            "set the clock right, then read again what was written in between: `seriatim rewind {} --to TIME`",
+            self.names.feed
+        );
+        self.attention(what, remedy)
     }
 
     pub(super) fn wrong_rules(&self, wrong: &str) -> SourceError {

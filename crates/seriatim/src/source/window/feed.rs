@@ -86,6 +86,9 @@ impl<P: Processor> Shared<P> {
 
     async fn look(&self, mut tracker: Tracker, now: Timestamp) -> Result<Look<P::Record>, SourceError> {
         let mut place = tracker.place.take().unwrap_or_else(|| self.begins(now));
+        if place.at > now {
+            return Err(self.clock_went_back(place.at, now));
+        }
         // First, whatever else there is to do: those have waited too long already.
         if self.restless_are_due(now) {
             let records = self.restless(now).await?;
@@ -206,6 +209,18 @@ impl<P: Processor> Shared<P> {
         }
     }
 
+    /// A tracker never passes the present: one that is ahead of it was moved by a clock that has been set back since.
+    fn clock_went_back(&self, tracker: Timestamp, now: Timestamp) -> SourceError {
+        SourceError::needs_attention(
+            format!(
+                "feed {}: the tracker is at {tracker}, and by the source's clock it is {now}: the clock was set back, so records \
+                 that are written now carry moments that the tracker has passed",
+                self.name
+            ),
+            "set the clock right, and the tracker back to before the records that were written in between",
+        )
+    }
+
     fn tracker(&self, position: &Position) -> Result<Tracker, SourceError> {
         Tracker::parse(position).ok_or_else(|| {
             SourceError::needs_attention(
@@ -219,6 +234,10 @@ impl<P: Processor> Shared<P> {
         let place = match start {
             Start::Beginning => None,
             Start::Now => Some(Place::before(self.clock.now().await?)),
+            Start::Time(time) if *time > self.clock.now().await? => {
+                let what = format!("feed {}: {time} is in the future by its source's clock", self.name);
+                return Err(SourceError::needs_attention(what, "use `now`, or a time that has passed"));
+            }
             Start::Time(time) => Some(Place::before(*time)),
             Start::Position(position) => return Ok(self.tracker(position)?.position()),
         };

@@ -363,3 +363,16 @@ async fn each_set_of_arguments_has_a_tracker_of_its_own() {
         store.feeds().await.unwrap().iter().map(|feed| feed.as_str().to_owned()).collect();
     assert_eq!(feeds, ["invoices(region=eu)", "invoices(region=us)"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_set_back_stops_the_feed_instead_of_losing_what_is_written() {
+    let (database, store) = (Database::new(), MemoryStore::new());
+    database.write_at_seconds(&[1, 2]);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let processor: Noting<10, true> = Noting::on(&database);
+    processor.host("a", &store).run_once().await.unwrap();
+    let set_back = Database { epoch: database.epoch - SignedDuration::from_hours(24), ..database.clone() };
+    let processor: Noting<10, true> = Noting::on(&set_back);
+    let said = processor.host("a", &store).run_once().await.unwrap_err().to_string();
+    assert!(said.contains("the clock was set back"), "{said}");
+}
