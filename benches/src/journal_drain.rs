@@ -7,14 +7,14 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use seriatim::Host;
 use seriatim::clock;
-use seriatim::handler::{Handler, Handling};
+use seriatim::handler::Handling;
 use seriatim::host::FeedSettings;
 use seriatim::source::Start;
-use seriatim::{Change, Context, Failure, Host};
 use seriatim_sqlite::{Source, SqliteStore};
 
-use crate::{Row, machine};
+use crate::{Nothing, Row, machine};
 
 /// How many times each side is measured; the best of each counts, as the least disturbed.
 const ROUNDS: usize = 3;
@@ -41,15 +41,6 @@ impl Backlog {
 
     pub(crate) fn tenth(self) -> Self {
         Backlog::of(self.0 / 10)
-    }
-}
-
-struct Nothing;
-
-#[async_trait::async_trait]
-impl Handler for Nothing {
-    async fn handle(&self, _: &[Change], _: &Context) -> Result<(), Failure> {
-        Ok(())
     }
 }
 

@@ -7,10 +7,23 @@ mod echo;
 mod journal_drain;
 mod machine;
 mod poison;
+mod window_drain;
 
 use serde::Serialize;
+use seriatim::handler::Handler;
+use seriatim::{Change, Context, Failure};
 
 pub use journal_drain::Backlog;
+
+/// A handler that does nothing.
+struct Nothing;
+
+#[async_trait::async_trait]
+impl Handler for Nothing {
+    async fn handle(&self, _: &[Change], _: &Context) -> Result<(), Failure> {
+        Ok(())
+    }
+}
 
 /// One measurement.
 #[derive(Clone, Debug, Serialize)]
@@ -44,8 +57,15 @@ impl Row {
 }
 
 /// The names of all measurements, in the order in which they are taken.
-pub const NAMES: [&str; 5] =
-    ["journal-drain-sqlite", "growth-backlog-sqlite", "poison-sqlite", "command-echo", "webhook-echo"];
+pub const NAMES: [&str; 7] = [
+    "journal-drain-sqlite",
+    "growth-backlog-sqlite",
+    "window-drain-sqlite",
+    "growth-window-sqlite",
+    "poison-sqlite",
+    "command-echo",
+    "webhook-echo",
+];
 
 /// Takes the measurements of these names. `progress` is told what is being done.
 pub async fn measure(
@@ -74,6 +94,12 @@ pub async fn measure(
     }
     if names.contains(&"webhook-echo") {
         rows.push(echo::webhook_echo(backlog, progress).await?);
+    }
+    if names.contains(&"window-drain-sqlite") {
+        rows.push(window_drain::window_drain(backlog, progress).await?);
+    }
+    if names.contains(&"growth-window-sqlite") {
+        rows.push(window_drain::growth(backlog, progress).await?);
     }
     Ok(rows)
 }

@@ -57,6 +57,13 @@ impl SqliteError {
         self.cause.as_deref()
     }
 
+    /// Whether it is for want of the right to write.
+    pub(crate) fn is_read_only(&self) -> bool {
+        use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+        let code = self.cause.as_ref().and_then(|cause| cause.sqlite_error_code());
+        matches!(code, Some(ReadOnly | PermissionDenied | CannotOpen))
+    }
+
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         self.remedy == Remedy::TryAgain

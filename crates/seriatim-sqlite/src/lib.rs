@@ -1,7 +1,8 @@
 //! Seriatim on SQLite.
 //!
 //! - [`SqliteStore`]: the store in one file, shared by any number of processes on one machine.
-//! - [`Source`]: a SQLite file whose tables are watched; [`Source::journal`] and [`Source::log`] are its captures by triggers.
+//! - [`Source`]: a SQLite file whose tables are watched; [`Source::journal`] and [`Source::log`] are its captures by triggers, [`Source::window`] the one
+//!   without.
 //! - [`in_transaction`]: a handler whose effect is in the checkpoint's transaction: exactly once.
 //! - [`SqlEffect`]: an effect that is SQL with named parameters from the change.
 //!
@@ -18,7 +19,7 @@ mod transaction;
 /// The SQLite that this crate speaks to, for handlers of one's own: another version could not share its transactions.
 pub use rusqlite;
 
-pub use capture::{Capture, Source};
+pub use capture::{Capture, Horizon, Source, SourceClock, Unit, WindowCapture};
 pub use database::Database;
 pub use effect::{SqlEffect, SqlHandler, SqlProblem};
 pub use error::SqliteError;

@@ -7,7 +7,7 @@
 //!  │ source   │ ──▶ │ order    │ ──▶ │ lease + host │ ──▶ │ handler      │ ──▶ │ store          │
 //!  │ journal  │     │ partition│     │ balance      │     │ lanes, retry │     │ checkpoint,    │
 //!  │ log      │     │ by key   │     │ fence        │     │ park         │     │ fenced, with   │
-//!  │          │     │          │     │ hand over    │     │              │     │ the effect     │
+//!  │ window   │     │          │     │ hand over    │     │              │     │ the effect     │
 //!  │          │     │          │     │              │     │              │     │ where it can   │
 //!  └──────────┘     └──────────┘     └──────────────┘     └──────────────┘     └────────────────┘
 //!                           every box talks to one `store`, and only through its contract
@@ -17,6 +17,9 @@
 //! the store and the captures for SQLite.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+/// Moments and spans of time, as this crate uses them.
+pub use jiff;
 
 pub mod change;
 pub mod clock;

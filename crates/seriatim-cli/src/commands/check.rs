@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use seriatim::source::Installed;
+use seriatim::source::{Blocker, Installed};
 use seriatim::store::EnsureError;
 
-use crate::config::{Config, Database, FeedConfig};
+use crate::config::{CaptureKind, Config, Database, FeedConfig};
 use crate::error::{Error, Result};
 use crate::output::{self, BAD, GOOD, PLAIN, Table, WARN};
 use crate::setup::{self, Guarantee};
@@ -23,6 +23,7 @@ enum Verdict {
     Good(String),
     Bad(Error),
     Skipped(String),
+    Advice(Blocker),
 }
 
 /// Runs the command.
@@ -53,6 +54,7 @@ async fn findings(config: &Config) -> Vec<Finding> {
             true => Finding { subject, verdict: Verdict::Skipped("its source cannot be used".to_owned()) },
             false => Finding::of(subject, check_feed(config, feed).await),
         });
+        findings.extend(advice(feed, findings.last()).await);
     }
     findings
 }
@@ -64,6 +66,15 @@ impl Finding {
     }
 }
 
+/// What would make a good feed better.
+async fn advice(feed: &FeedConfig, found: Option<&Finding>) -> Vec<Finding> {
+    let good = found.is_some_and(|finding| matches!(finding.verdict, Verdict::Good(_)));
+    let advice = if good { databases::capture(feed).advice().await.unwrap_or_default() } else { Vec::new() };
+    let finding =
+        |advice| Finding { subject: format!("feed {}", feed.name), verdict: Verdict::Advice(advice) };
+    advice.into_iter().map(finding).collect()
+}
+
 async fn check_source(database: &Database) -> Result<String> {
     databases::check_source(database).await?;
     Ok(format!("{database} is there"))
@@ -71,6 +82,7 @@ async fn check_source(database: &Database) -> Result<String> {
 
 async fn check_feed(config: &Config, feed: &FeedConfig) -> Result<String> {
     let installed = match databases::capture(feed).check().await? {
+        Installed::Installed if feed.capture == CaptureKind::Window => "needs nothing installed",
         Installed::Installed => "is installed",
         Installed::NotYet => "is not installed yet: `run` will do it",
     };
@@ -102,11 +114,15 @@ fn write(findings: &[Finding]) -> Result<()> {
             Verdict::Good(text) => (GOOD, "ok", text.clone()),
             Verdict::Bad(error) => (BAD, "problem", error.sentence()),
             Verdict::Skipped(why) => (WARN, "skipped", why.clone()),
+            Verdict::Advice(advice) => (WARN, "slow", advice.what.clone()),
         };
         table.row([(style, word.to_owned()), (PLAIN, subject.clone()), (PLAIN, text)]);
-        if let Verdict::Bad(error) = verdict
-            && let Some(remedy) = error.remedy()
-        {
+        let remedy = match verdict {
+            Verdict::Bad(error) => error.remedy(),
+            Verdict::Advice(advice) => Some(advice.remedy.as_str()),
+            _ => None,
+        };
+        if let Some(remedy) = remedy {
             table.row([(PLAIN, String::new()), (PLAIN, String::new()), (PLAIN, format!("→ {remedy}"))]);
         }
     }

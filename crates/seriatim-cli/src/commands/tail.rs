@@ -8,7 +8,7 @@ use seriatim::change::{Change, Position};
 use seriatim::source::{Cursor, Feed, Install, Limit, Slice, SourceError};
 
 use crate::args::Tail;
-use crate::config::Config;
+use crate::config::{CaptureKind, Config};
 use crate::error::{Error, Result};
 use crate::{databases, output, signals};
 
@@ -26,7 +26,7 @@ pub async fn execute(config: &Config, arguments: &Tail) -> Result<()> {
     let subject = format!("feed {}", feed.name);
     let tail = async {
         let from = start(&*capture, &arguments.from).await?;
-        follow(&*capture, from, arguments.limit.unwrap_or(u64::MAX)).await
+        follow(&*capture, feed.capture, from, arguments.limit.unwrap_or(u64::MAX)).await
     };
     tokio::select! {
         done = tail => done.map_err(|error| error.about(&subject)),
@@ -50,7 +50,7 @@ async fn start(capture: &dyn Install, from: &str) -> Result<Position> {
 }
 
 /// Prints what comes after a position, `left` changes at most.
-async fn follow(feed: &dyn Feed, from: Position, mut left: u64) -> Result<()> {
+async fn follow(feed: &dyn Feed, capture: CaptureKind, from: Position, mut left: u64) -> Result<()> {
     let partitions = (0..feed.partitions()).map(Partition);
     let mut cursors: Vec<Cursor> =
         partitions.map(|partition| Cursor { partition, after: from.clone() }).collect();
@@ -66,7 +66,7 @@ async fn follow(feed: &dyn Feed, from: Position, mut left: u64) -> Result<()> {
         };
         let idle = slices.len() == cursors.len() && slices.iter().all(|slice| slice.caught_up);
         advance(&mut cursors, &slices);
-        left -= print(in_order(slices), left)?;
+        left -= print(in_order(slices, capture), left)?;
         if idle && left > 0 {
             feed.wait(IDLE).await;
         }
@@ -86,9 +86,13 @@ fn advance(cursors: &mut [Cursor], slices: &[Slice]) {
 }
 
 /// The changes of all partitions, in the order in which they were noticed.
-fn in_order(slices: Vec<Slice>) -> Vec<Change> {
+fn in_order(slices: Vec<Slice>, capture: CaptureKind) -> Vec<Change> {
     let mut changes: Vec<Change> = slices.into_iter().flat_map(|slice| slice.changes).collect();
-    changes.sort_by_key(|change| change.id);
+    match capture {
+        // Its ids tell versions apart, and have no order.
+        CaptureKind::Window => changes.sort_by_key(|change| change.at),
+        CaptureKind::Journal | CaptureKind::Log => changes.sort_by_key(|change| change.id),
+    }
     changes
 }
 

@@ -4,7 +4,7 @@ use seriatim::Store;
 
 use super::owners::refuse_if_owned;
 use crate::args::Unwatch;
-use crate::config::{Config, FeedConfig};
+use crate::config::{CaptureKind, Config, FeedConfig};
 use crate::error::Result;
 use crate::{databases, output, setup};
 
@@ -49,5 +49,6 @@ async fn leave_source(feed: &FeedConfig, store: &dyn Store) -> Result<bool> {
     let (capture, consumer) = (databases::capture(feed), setup::consumer(feed, store).await?);
     let was_known = capture.knows(&consumer).await?;
     capture.close(&consumer).await?;
-    Ok(was_known)
+    // A window is in no books: only its tracker tells whether it was ever watched.
+    Ok(was_known && feed.capture != CaptureKind::Window)
 }

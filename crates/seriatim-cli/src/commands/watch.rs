@@ -1,7 +1,7 @@
 //! `seriatim watch`: installs what a feed's capture needs in its source.
 
 use crate::args::Watch;
-use crate::config::{Config, FeedConfig};
+use crate::config::{CaptureKind, Config, FeedConfig};
 use crate::error::{Error, Result};
 use crate::{databases, output, setup};
 
@@ -19,8 +19,10 @@ pub async fn execute(config: &Config, arguments: &Watch) -> Result<()> {
     for feed in feeds {
         setup::watch(feed, &*store).await.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
         let (capture, table) = (feed.capture.as_str(), &feed.table);
+        let installed =
+            if feed.capture == CaptureKind::Window { "needs nothing installed" } else { "is installed" };
         output::line(format_args!(
-            "feed {}: its {capture} of {table} is installed in {}",
+            "feed {}: its {capture} of {table} {installed} in {}",
             feed.name, feed.database
         ))?;
     }

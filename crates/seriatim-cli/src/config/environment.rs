@@ -7,6 +7,9 @@ use std::ffi::OsString;
 use super::suggest::closest;
 use crate::error::{Error, Result};
 
+/// The variable that overrides the buffer of all window feeds.
+const BUFFER: &str = "RECORD_CHANGE_WINDOW_BUFFER";
+
 const PREFIX: &str = "SERIATIM_";
 
 /// Variables that are no settings: the program itself reads them.
@@ -18,6 +21,8 @@ const OTHERS: [&str; 4] = ["SERIATIM_CONFIG", "SERIATIM_LOG", "SERIATIM_LOG_FORM
 #[derive(Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<String, OsString>,
+    /// The variables of window feeds, which have no prefix.
+    plain: BTreeMap<String, String>,
     asked: RefCell<BTreeMap<String, String>>,
 }
 
@@ -39,7 +44,16 @@ impl Environment {
     /// These variables, as far as they are Seriatim's.
     pub fn of(variables: impl IntoIterator<Item = (String, OsString)>) -> Self {
         let ours = |(name, value): &(String, OsString)| name.starts_with(PREFIX) && !value.is_empty();
-        Environment { variables: variables.into_iter().filter(ours).collect(), asked: RefCell::default() }
+        let variables: Vec<(String, OsString)> = variables.into_iter().collect();
+        let of_windows =
+            variables.iter().filter(|(name, _)| name == BUFFER || name.ends_with("_EXCESSIVE_COUNT"));
+        let plain =
+            of_windows.map(|(name, value)| (name.clone(), value.to_string_lossy().into_owned())).collect();
+        Environment {
+            variables: variables.into_iter().filter(ours).collect(),
+            plain,
+            asked: RefCell::default(),
+        }
     }
 
     /// The variable for this setting, if it is set. Fails when it could as well be meant for another setting.
@@ -55,6 +69,11 @@ impl Environment {
         }
         let value = value.to_str().ok_or_else(|| Error::usage(format!("{name} is not valid UTF-8")))?;
         Ok(Some(Variable { name, value }))
+    }
+
+    /// A variable of window feeds, which has no prefix.
+    pub fn plain(&self, name: &str) -> Option<String> {
+        self.plain.get(name).cloned()
     }
 
     /// A warning for each variable that belongs to no setting. Call it when every setting has been looked for.

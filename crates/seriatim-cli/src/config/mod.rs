@@ -11,6 +11,7 @@ mod parse;
 mod section;
 mod suggest;
 mod url;
+mod window;
 #[cfg(test)]
 mod tests;
 
@@ -23,10 +24,12 @@ use seriatim::FeedName;
 use seriatim::handler::Retry;
 use seriatim::host::LeaseSettings;
 use seriatim::source::Start;
+use seriatim::source::window::Rules;
 
 pub use environment::Environment;
 pub use suggest::instead_of;
 pub use url::Database;
+pub use window::{HorizonKind, TimeUnit};
 
 use crate::error::{Error, Result};
 
@@ -64,8 +67,10 @@ pub struct FeedConfig {
     pub database: Database,
     /// How changes are noticed.
     pub capture: CaptureKind,
-    /// The table that is watched.
+    /// The table that is watched, or the words for what stands in its place.
     pub table: String,
+    /// What a `window` is over; only those have it.
+    pub window: Option<WindowConfig>,
     /// The columns that make up an object's key; the primary key where none are named.
     pub key: Option<Vec<String>>,
     /// Into how many partitions the feed is sliced.
@@ -89,6 +94,8 @@ pub enum CaptureKind {
     Journal,
     /// Each key's latest state.
     Log,
+    /// Each row's latest state, by the moment of its last change.
+    Window,
 }
 
 impl CaptureKind {
@@ -97,8 +104,24 @@ impl CaptureKind {
         match self {
             CaptureKind::Journal => "journal",
             CaptureKind::Log => "log",
+            CaptureKind::Window => "window",
         }
     }
+}
+
+/// The settings that only window feeds have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowConfig {
+    /// The column with the moment of the last change.
+    pub changed_at: String,
+    /// What its whole numbers count; without it, it has texts.
+    pub unit: Option<TimeUnit>,
+    /// What windows are cut by.
+    pub rules: Rules,
+    /// Up to where rows are known to be complete.
+    pub horizon: HorizonKind,
+    /// The query whose rows they are, instead of a table's.
+    pub query: Option<String>,
 }
 
 /// What is done with a feed's changes, and how many at a time.

@@ -16,7 +16,7 @@ use super::handler::{HANDLER, handler};
 use super::section::{Document, Keys, Section, Setting};
 use super::suggest::instead_of;
 use super::url::{database, quoted};
-use super::{CaptureKind, Config, Database, FeedConfig};
+use super::{CaptureKind, Config, Database, FeedConfig, WindowConfig, window};
 use crate::error::{Error, Result};
 
 const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
@@ -33,15 +33,21 @@ const FEED: Keys = Keys {
         "every",
         "handler",
         "retry",
+        "changed_at",
+        "changed_at_unit",
+        "buffer",
+        "stale_age",
+        "excessive_count",
+        "horizon",
+        "query",
     ],
-    // All of window feeds.
-    later: &["changed_at", "changed_at_unit", "buffer", "stale_age", "excessive_count", "horizon"],
+    later: &[],
     below: &[("handler", HANDLER.here), ("retry", RETRY.here)],
 };
 const RETRY: Keys = Keys::of(&["attempts", "backoff", "then"]);
 const LEASE: Keys = Keys::of(&["acquire", "renew", "expire"]);
 
-const LATER_CAPTURES: [&str; 4] = ["window", "queue", "wal", "stream"];
+const LATER_CAPTURES: [&str; 3] = ["queue", "wal", "stream"];
 
 /// Each partition is a lease that some host renews: more of them than this only cost.
 const MOST_PARTITIONS: u32 = 10_000;
@@ -61,7 +67,7 @@ pub fn config(file: &Path, text: &str, environment: &Environment) -> Result<Conf
     let store = root.require("store", r#"add a line such as: store = "sqlite:seriatim.db""#)?;
     let store = url(&store, folder)?;
     let sources = sources(&root, folder)?;
-    let feeds = feeds(&root, &sources)?;
+    let feeds = feeds(&root, &sources, environment)?;
     let lease = lease(&root.section("lease", LEASE)?)?;
     Ok(Config { file: file.to_owned(), store, sources, feeds, lease, warnings: environment.unknown() })
 }
@@ -79,26 +85,40 @@ fn url(setting: &Setting<'_>, folder: &Path) -> Result<Database> {
     database(setting.word()?, folder).map_err(|what| setting.wrong(what))
 }
 
-fn feeds(root: &Section<'_>, sources: &Sources) -> Result<BTreeMap<FeedName, FeedConfig>> {
+fn feeds(
+    root: &Section<'_>,
+    sources: &Sources,
+    environment: &Environment,
+) -> Result<BTreeMap<FeedName, FeedConfig>> {
     let sections = root.named("feed", FEED)?;
-    let feeds = sections.iter().map(|(name, section)| feed(name, section, sources));
+    let feeds = sections.iter().map(|(name, section)| feed(name, section, sources, environment));
     feeds.map(|feed| feed.map(|feed| (feed.name.clone(), feed))).collect()
 }
 
-fn feed(name: &str, section: &Section<'_>, sources: &Sources) -> Result<FeedConfig> {
+fn feed(
+    name: &str,
+    section: &Section<'_>,
+    sources: &Sources,
+    environment: &Environment,
+) -> Result<FeedConfig> {
     let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
     let (source, database) = source(section, sources)?;
     let capture = capture(section)?;
-    refuse_window_keys(section, capture)?;
-    let table = section.require("table", r#"add a line such as: table = "orders""#)?.word()?.to_owned();
+    let window = match capture {
+        CaptureKind::Window => Some(window::window(name.as_str(), section, environment)?),
+        _ => window::refuse(section, capture).map(|()| None)?,
+    };
+    // A window is read by one host after another, unless somebody wants it shared.
+    let partitions = if window.is_some() { 1 } else { 16 };
     Ok(FeedConfig {
         name,
         source,
         database,
         capture,
-        table,
+        table: table(section, window.as_ref())?,
+        window,
         key: key(section)?,
-        partitions: count(section, "partitions", 16, MOST_PARTITIONS)?,
+        partitions: count(section, "partitions", partitions, MOST_PARTITIONS)?,
         start: section.get("start")?.map_or(Ok(Start::Beginning), |setting| start(&setting))?,
         deletes: deletes(section, capture)?,
         every: duration(section, "every", Duration::from_millis(50))?,
@@ -131,19 +151,21 @@ fn capture(section: &Section<'_>) -> Result<CaptureKind> {
     if let Some(later) = LATER_CAPTURES.iter().find(|later| setting.text().is_ok_and(|text| text == **later))
     {
         let what = format!("is {later:?}, which is not in this version yet");
-        return Err(setting.wrong(what).help("this version has: journal, log"));
+        return Err(setting.wrong(what).help("this version has: journal, log, window"));
     }
-    setting.one_of(&[("journal", CaptureKind::Journal), ("log", CaptureKind::Log)])
+    setting.one_of(&[
+        ("journal", CaptureKind::Journal),
+        ("log", CaptureKind::Log),
+        ("window", CaptureKind::Window),
+    ])
 }
 
-fn refuse_window_keys(section: &Section<'_>, capture: CaptureKind) -> Result<()> {
-    for key in FEED.later {
-        if let Some(setting) = section.get(key)? {
-            let what = format!("is for window feeds, and this is a {} feed", capture.as_str());
-            return Err(setting.wrong(what).help("remove it"));
-        }
+/// The table's name; where a query stands in its place, the words for that.
+fn table(section: &Section<'_>, window: Option<&WindowConfig>) -> Result<String> {
+    match window {
+        Some(WindowConfig { query: Some(_), .. }) => Ok("its query".to_owned()),
+        _ => Ok(section.require("table", r#"add a line such as: table = "orders""#)?.word()?.to_owned()),
     }
-    Ok(())
 }
 
 fn key(section: &Section<'_>) -> Result<Option<Vec<String>>> {
@@ -182,6 +204,11 @@ fn deletes(section: &Section<'_>, capture: CaptureKind) -> Result<bool> {
             let error = setting.wrong("cannot be false: a journal has every change, deletes too");
             Err(error.help(r#"remove it, or use capture = "log""#))
         }
+        (CaptureKind::Window, Some((setting, true))) => {
+            let error = setting.wrong("cannot be true: a row that is gone has no moment of change");
+            Err(error.help(r#"remove it, or use capture = "journal" or "log""#))
+        }
+        (CaptureKind::Window, _) => Ok(false),
         (CaptureKind::Journal, _) => Ok(true),
         (CaptureKind::Log, given) => Ok(given.is_some_and(|(_, truth)| truth)),
     }

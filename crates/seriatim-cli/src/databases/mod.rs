@@ -80,7 +80,7 @@ pub async fn existing_store(database: &Database) -> Result<Option<OpenStore>> {
 /// The feed's capture. Nothing is opened before it is used.
 pub fn capture(feed: &FeedConfig) -> Arc<dyn Install> {
     match &feed.database {
-        Database::Sqlite(path) => Arc::new(sqlite::capture(path, feed)),
+        Database::Sqlite(path) => sqlite::capture(path, feed),
         Database::Postgres(database) => Arc::new(postgres::capture(database, feed)),
     }
 }

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seriatim::handler::Handling;
-use seriatim::source::Shape;
-use seriatim_sqlite::{Capture, Source, SqlEffect, SqlProblem, SqliteError, SqliteStore, in_transaction};
+use seriatim::source::{Install, Shape};
+use seriatim_sqlite::{
+    Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteStore, Unit, WindowCapture, in_transaction,
+};
 
 use super::Sql;
-use crate::config::{CaptureKind, FeedConfig};
+use crate::config::{CaptureKind, FeedConfig, HorizonKind, TimeUnit, WindowConfig};
 use crate::error::{Error, Result};
 
 pub async fn open_store(path: &Path) -> Result<Arc<SqliteStore>> {
@@ -22,21 +24,45 @@ pub async fn existing_store(path: &Path) -> Result<Option<Arc<SqliteStore>>> {
     opened.map(|store| store.map(Arc::new)).map_err(|error| unusable(path, &error))
 }
 
-pub fn capture(path: &Path, feed: &FeedConfig) -> Capture {
+pub fn capture(path: &Path, feed: &FeedConfig) -> Arc<dyn Install> {
     let source = Source::new(path);
-    let capture = match feed.capture {
-        CaptureKind::Journal => source.journal(&feed.table),
-        CaptureKind::Log => source.log(&feed.table),
+    let capture = match (feed.capture, &feed.window) {
+        (_, Some(settings)) => return Arc::new(window(&source, feed, settings)),
+        (CaptureKind::Log, _) => source.log(&feed.table),
+        _ => source.journal(&feed.table),
     };
     let capture = capture.named(feed.name.clone()).partitions(feed.partitions).every(feed.every);
     let capture = match &feed.key {
         Some(columns) => capture.key(columns.clone()),
         None => capture,
     };
-    match (feed.capture, feed.deletes) {
+    Arc::new(match (feed.capture, feed.deletes) {
         (CaptureKind::Log, true) => capture.with_deletes(),
         _ => capture,
-    }
+    })
+}
+
+fn window(source: &Source, feed: &FeedConfig, settings: &WindowConfig) -> WindowCapture {
+    let WindowConfig { changed_at, unit, rules, horizon, query } = settings;
+    let window = match query {
+        Some(query) => source.window_of_query(query, changed_at),
+        None => source.window(&feed.table, changed_at),
+    };
+    let unit = unit.map(|unit| match unit {
+        TimeUnit::Seconds => Unit::Seconds,
+        TimeUnit::Milliseconds => Unit::Milliseconds,
+        TimeUnit::Microseconds => Unit::Microseconds,
+    });
+    let horizon = match horizon {
+        HorizonKind::Exact => Horizon::Exact,
+        HorizonKind::Buffer => Horizon::Buffer,
+    };
+    let window =
+        window.named(feed.name.clone()).partitions(feed.partitions).every(feed.every).horizon(horizon);
+    let window =
+        window.buffer(rules.buffer).stale_age(rules.stale_age).excessive_count(rules.excessive_count);
+    let window = unit.into_iter().fold(window, WindowCapture::unit);
+    feed.key.iter().cloned().fold(window, WindowCapture::key)
 }
 
 pub async fn check_store(path: &Path) -> Result<&'static str> {

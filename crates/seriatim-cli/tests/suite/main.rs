@@ -16,3 +16,4 @@ mod running;
 mod command;
 mod webhook;
 mod postgres;
+mod windows;

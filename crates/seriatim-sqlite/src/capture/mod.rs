@@ -33,6 +33,8 @@ mod prune;
 mod lag;
 mod feed;
 mod installing;
+mod window;
+mod clock;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -49,6 +51,9 @@ use reader::SharedReader;
 use sentences::Names;
 use settings::Settings;
 use shown::Shown;
+
+pub use clock::SourceClock;
+pub use window::{Horizon, Unit, WindowCapture};
 
 /// A SQLite file whose tables are watched.
 ///
@@ -71,6 +76,21 @@ impl Source {
     /// Every change of the table, with the row before and after.
     pub fn journal(&self, table: &str) -> Capture {
         Capture::new(self.path.clone(), Kind::Journal, table)
+    }
+
+    /// The latest state of each row of a table that has a column with the moment of its last change. Installs nothing.
+    pub fn window(&self, table: &str, changed_at: &str) -> WindowCapture {
+        WindowCapture::of_table(self.path.clone(), table, changed_at)
+    }
+
+    /// The same for the rows of a query, of which one column is the moment and others, named by [`WindowCapture::key`], the key.
+    pub fn window_of_query(&self, query: &str, changed_at: &str) -> WindowCapture {
+        WindowCapture::of_query(self.path.clone(), query, changed_at)
+    }
+
+    /// The clock of this file, for [`Windows`](seriatim::source::window::Windows) over its records.
+    pub fn clock(&self) -> SourceClock {
+        SourceClock::new(self.path.clone())
     }
 
     /// The latest state of each row that changed, however often it did.

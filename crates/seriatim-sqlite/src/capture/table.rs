@@ -10,7 +10,7 @@ use super::similar::most_similar;
 use super::sql::{list, literal, quoted};
 use super::users_triggers;
 
-const KIND: &str = include_str!("../../queries/table_kind.sql");
+pub(super) const KIND: &str = include_str!("../../queries/table_kind.sql");
 const NAMES: &str = include_str!("../../queries/table_names.sql");
 const COLUMNS: &str = include_str!("../../queries/table_columns.sql");
 const UNIQUES: &str = include_str!("../../queries/table_uniques.sql");
@@ -215,7 +215,8 @@ fn interposed(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
     Ok(writes && triggers.iter().any(|trigger| trigger.is_before(table)))
 }
 
-fn no_such_table(connection: &Connection, names: &Names) -> rusqlite::Result<SourceError> {
+/// There is no such table; perhaps another one was meant.
+pub(super) fn no_such_table(connection: &Connection, names: &Names) -> rusqlite::Result<SourceError> {
     let mut statement = connection.prepare(NAMES)?;
     let tables = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
     Ok(names.no_table(most_similar(&names.table, &tables)))
@@ -241,7 +242,8 @@ fn refuse_by_kind(kind: &str, names: &Names) -> Result<(), SourceError> {
     }
 }
 
-fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<Column>, Vec<Indexed>)> {
+/// The columns of a table in order, and those of its primary key.
+pub(super) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<Column>, Vec<Indexed>)> {
     let mut statement = connection.prepare(COLUMNS)?;
     let mut rows = statement.query([table])?;
     let (mut columns, mut primary) = (Vec::new(), Vec::new());

@@ -45,17 +45,33 @@ impl From<ValueRef<'_>> for Exact {
 
 impl ToSql for Exact {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
+        Ok(ToSqlOutput::Borrowed(self.as_value()))
+    }
+}
+
+impl Exact {
+    /// The value as SQLite has it.
+    pub(super) fn as_value(&self) -> ValueRef<'_> {
+        match self {
             Exact::Null => ValueRef::Null,
             Exact::Integer(number) => ValueRef::Integer(*number),
             Exact::Real(real) => ValueRef::Real(*real),
             Exact::Text(text) => ValueRef::Text(text),
             Exact::Blob(bytes) => ValueRef::Blob(bytes),
-        }))
+        }
     }
-}
 
-impl Exact {
+    /// Takes another value, in the memory of the last one where that is possible.
+    pub(super) fn set(&mut self, stored: ValueRef<'_>) {
+        match (&mut *self, stored) {
+            (Exact::Text(here), ValueRef::Text(bytes)) | (Exact::Blob(here), ValueRef::Blob(bytes)) => {
+                here.clear();
+                here.extend_from_slice(bytes);
+            }
+            (here, stored) => *here = Exact::from(stored),
+        }
+    }
+
     /// The form inside positions: one spelling for each value, so that equal positions are equal texts.
     pub(super) fn to_json(&self) -> Json {
         match self {

@@ -17,3 +17,8 @@ mod capture_schema;
 mod capture_reading;
 mod capture_log;
 mod capture_refusals;
+mod window_kit;
+mod window_rows;
+mod window_late;
+mod window_refusals;
+mod window_hosts;

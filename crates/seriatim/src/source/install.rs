@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Consumer, Feed, SourceError, Start};
+use super::{Blocker, Consumer, Feed, SourceError, Start};
 use crate::change::Position;
 
 /// Whether a capture is in its source.
@@ -44,6 +44,11 @@ pub trait Install: Feed {
 
     /// The oldest position that is still retained. An error when nothing is installed.
     async fn oldest(&self) -> Result<Position, SourceError>;
+
+    /// What works, but not well, and what would make it better, such as an index. Writes nothing.
+    async fn advice(&self) -> Result<Vec<Blocker>, SourceError> {
+        Ok(Vec::new())
+    }
 
     /// The columns of what is watched. Writes nothing.
     async fn shape(&self) -> Result<Shape, SourceError>;

@@ -17,6 +17,7 @@ mod changes;
 mod error;
 mod install;
 mod memory;
+pub mod window;
 
 use std::time::Duration;
 

@@ -1,0 +1,153 @@
+//! A window as a feed. Nothing is written to the source.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+use seriatim::change::Position;
+use seriatim::name::FeedName;
+use seriatim::source::window::rounded_down;
+use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
+
+use super::super::fault::{Fault, run};
+use super::look::locked;
+use super::moment::resolution;
+use super::place::{Mine, Place};
+use super::relation::Relation;
+use super::settings::Settings;
+use super::{WindowCapture, horizon, lag};
+
+#[async_trait]
+impl Feed for WindowCapture {
+    fn name(&self) -> &FeedName {
+        &self.settings.names.feed
+    }
+
+    fn partitions(&self) -> u32 {
+        self.settings.partitions
+    }
+
+    /// Nothing is kept in the source: every consumer is as well known as any other.
+    async fn knows(&self, _: &Consumer) -> Result<bool, SourceError> {
+        Ok(true)
+    }
+
+    async fn open(&self, _: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        if let Some(wrong) = self.settings.rules.wrong() {
+            return Err(self.settings.wrong_rules(&wrong));
+        }
+        self.look("looking at", |_, _, _| Ok(())).await?;
+        self.starts(start).await
+    }
+
+    async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
+        let (memory, settings, cursors) = (self.memory.clone(), self.settings.clone(), cursors.to_vec());
+        let read =
+            move |connection: &mut Connection| locked(&memory).read(connection, &settings, &cursors, limit);
+        let slices = run(self.reading().await?, "reading rows of", read).await?;
+        if slices.iter().all(|slice| slice.changes.is_empty()) {
+            self.rest().await;
+        }
+        Ok(slices)
+    }
+
+    async fn wait(&self, timeout: Duration) {
+        let look = async {
+            loop {
+                tokio::time::sleep(self.settings.every).await;
+                if self.something_new().await {
+                    return;
+                }
+            }
+        };
+        // Either way another read is due.
+        drop(tokio::time::timeout(timeout, look).await);
+    }
+
+    async fn consumed(&self, _: &Consumer, _: &[Position]) -> Result<u64, SourceError> {
+        Ok(0)
+    }
+
+    async fn close(&self, _: &Consumer) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    async fn rewind(&self, _: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        self.starts(start).await
+    }
+
+    async fn validate(&self, position: &Position) -> Result<(), SourceError> {
+        let foreign = || self.settings.not_a_position(position);
+        Mine::parse(position, self.settings.unit).map(drop).ok_or_else(foreign)
+    }
+
+    async fn lag(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, SourceError> {
+        let cursors = cursors.to_vec();
+        self.look("counting rows of", move |connection, settings, relation| {
+            lag::lag(connection, settings, relation, &cursors)
+        })
+        .await
+    }
+
+    async fn backfill(&self, _: &Position) -> Result<Option<Backfill>, SourceError> {
+        Ok(None)
+    }
+
+    async fn blockers(&self) -> Result<Vec<Blocker>, SourceError> {
+        self.look("looking at", lag::blockers).await
+    }
+}
+
+impl WindowCapture {
+    /// The position of a start. What is written from now on has a later moment than now, or the same tick of the column.
+    pub(super) async fn starts(&self, start: &Start) -> Result<Position, SourceError> {
+        let place = match start {
+            Start::Beginning => Place::Beginning,
+            Start::Time(time) => Place::Since(*time),
+            Start::Position(position) => {
+                self.validate(position).await?;
+                return Ok(position.clone());
+            }
+            Start::Now => {
+                let now = |connection: &mut Connection| Ok(horizon::present(connection)?);
+                let now = run(self.reading().await?, "asking for the time in", now).await?;
+                Place::Since(rounded_down(now, resolution(self.settings.unit)))
+            }
+        };
+        Ok(Mine::at(place).position())
+    }
+
+    /// A read that found nothing, soon after another one that did not either, takes its time: who asks again at once would find as
+    /// little.
+    async fn rest(&self) {
+        let now = seriatim::clock::now();
+        let before = self.found_nothing.lock().map(|mut last| last.replace(now)).ok().flatten();
+        if before.is_some_and(|last| now.duration_since(last) < self.settings.every) {
+            tokio::time::sleep(self.settings.every).await;
+        }
+    }
+
+    /// An error counts as news: the next read will tell it better.
+    async fn something_new(&self) -> bool {
+        let memory = self.memory.clone();
+        let look = move |connection: &mut Connection| Ok(locked(&memory).something_new(connection)?);
+        match self.reading().await {
+            Ok(database) => run(database, "looking at", look).await.unwrap_or(true),
+            Err(_) => false,
+        }
+    }
+
+    /// Looks at the rows' table or query.
+    pub(super) async fn look<T, F>(&self, doing: &'static str, work: F) -> Result<T, SourceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &Settings, &Relation) -> Result<T, Fault> + Send + 'static,
+    {
+        let (memory, settings) = (self.memory.clone(), self.settings.clone());
+        let look = move |connection: &mut Connection| {
+            let relation = locked(&memory).relation(connection, &settings)?;
+            work(connection, &settings, &relation)
+        };
+        run(self.reading().await?, doing, look).await
+    }
+}

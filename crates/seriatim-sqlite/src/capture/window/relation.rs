@@ -1,0 +1,165 @@
+//! The rows that a window is over: their columns, and the statements that read them in order.
+
+use rusqlite::{Connection, OptionalExtension};
+use seriatim::value::Columns;
+
+use super::super::fault::Fault;
+use super::super::slices::Stepped;
+use super::super::sql::{list, quoted};
+use super::super::table::{self, KIND};
+use super::super::value::Exact;
+use super::place::Place;
+use super::settings::{From, Settings};
+
+/// A table or query whose rows have moments.
+#[derive(Debug)]
+pub(super) struct Relation {
+    /// The table's name, or the query in parentheses.
+    from: String,
+    pub columns: Columns,
+    pub key_columns: Columns,
+    /// Where the columns of the key are.
+    pub key: Vec<usize>,
+    /// Where the columns are that order the rows of one moment and tell them apart.
+    pub tie: Vec<usize>,
+    pub changed_at: usize,
+    /// The tie is SQLite's own number of the row, which every index has in it.
+    tie_is_rowid: bool,
+}
+
+/// Which of the columns a statement reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// All of them, in their order.
+    Rows,
+    /// The moment and the key, in this order.
+    Keys,
+}
+
+/// Statements that yield, one after another, the rows after a place, in order.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// The rows of the place's own moment.
+    pub same: Option<String>,
+    /// The rows of later moments.
+    pub later: String,
+}
+
+impl Relation {
+    pub(super) fn inspect(connection: &Connection, settings: &Settings) -> Result<Self, Fault> {
+        let (from, names, primary, tie_is_rowid) = match &settings.from {
+            From::Table => of_table(connection, settings)?,
+            From::Query(query) => of_query(connection, settings, query)?,
+        };
+        let find = |setting: &str, wanted: &str| {
+            let found = names.iter().position(|name| name.eq_ignore_ascii_case(wanted));
+            found.ok_or_else(|| settings.no_column(setting, wanted, &names))
+        };
+        let changed_at = find("changed_at", &settings.changed_at)?;
+        let given =
+            settings.key.iter().flatten().map(|name| find("key", name)).collect::<Result<Vec<_>, _>>()?;
+        let key = if given.is_empty() { primary.clone() } else { given };
+        if key.is_empty() {
+            return Err(settings.needs_key().into());
+        }
+        let tie = if primary.is_empty() { key.clone() } else { primary };
+        let key_columns = Columns::new(key.iter().map(|index| names[*index].as_str()));
+        Ok(Relation { from, columns: Columns::new(&names), key_columns, key, tie, changed_at, tie_is_rowid })
+    }
+
+    /// What stands for the rows in SQL.
+    pub(super) fn from(&self) -> &str {
+        &self.from
+    }
+
+    fn column(&self, index: usize) -> String {
+        quoted(self.columns.names().nth(index).unwrap_or_default())
+    }
+
+    fn selected(&self, read: Read) -> String {
+        match read {
+            Read::Rows => list((0..self.columns.len()).map(|index| self.column(index))),
+            Read::Keys => list(
+                std::iter::once(self.changed_at)
+                    .chain(self.key.iter().copied())
+                    .map(|index| self.column(index)),
+            ),
+        }
+    }
+
+    /// What reads on after a place. `?1` is the place's moment or the least one wanted, `?2` how many rows at most, and the tie
+    /// follows.
+    pub(super) fn after(&self, place: &Place, read: Read) -> Reading {
+        let (from, list_of) = (&self.from, self.selected(read));
+        let (at, tie) =
+            (self.column(self.changed_at), list(self.tie.iter().map(|index| self.column(*index))));
+        let order = format!("order by {at}, {tie} limit ?2");
+        let later = |condition: &str| format!("select {list_of} from {from} where {at} {condition} {order}");
+        match place {
+            Place::Beginning => Reading { same: None, later: later("is not null and ?1 is not 0") },
+            Place::Since(_) => Reading { same: None, later: later(">= ?1") },
+            Place::Row(_) => {
+                let marks = list((0..self.tie.len()).map(|index| format!("?{}", index + 3)));
+                let same = format!(
+                    "select {list_of} from {from} where {at} = ?1 and ({tie}) > ({marks}) order by {tie} limit ?2"
+                );
+                Reading { same: Some(same), later: later("> ?1") }
+            }
+        }
+    }
+
+    /// A row by its key, for a sentence.
+    pub(super) fn shown(&self, row: &Stepped<'_>) -> String {
+        let column =
+            |(name, index): (&str, &usize)| format!("{name} {}", Exact::from(row.raw(*index)).to_json());
+        self.key_columns.names().zip(&self.key).map(column).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The index without which every look reads all rows.
+    pub(super) fn index(&self, settings: &Settings) -> String {
+        let tie = if self.tie_is_rowid { Vec::new() } else { self.tie.clone() };
+        let columns =
+            std::iter::once(self.changed_at).chain(tie.into_iter().filter(|index| *index != self.changed_at));
+        match settings.from {
+            From::Table => {
+                let name = quoted(&format!("{}_{}", settings.names.table, settings.changed_at));
+                format!(
+                    "create index {name} on {} ({})",
+                    self.from,
+                    list(columns.map(|index| self.column(index)))
+                )
+            }
+            From::Query(_) => format!("make an index on what the query has as {}", settings.changed_at),
+        }
+    }
+}
+
+/// What stands for the rows in SQL, their columns, the places of the primary key, and whether that is the rowid.
+type Found = (String, Vec<String>, Vec<usize>, bool);
+
+fn of_table(connection: &Connection, settings: &Settings) -> Result<Found, Fault> {
+    let names = &settings.names;
+    let found = connection
+        .query_row(KIND, [&names.table], |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(2)?)));
+    let Some((name, without_rowid)) = found.optional()? else {
+        return Err(table::no_such_table(connection, names)?.into());
+    };
+    let (columns, primary) = table::columns(connection, &name)?;
+    let primary: Vec<usize> = primary.iter().map(|column| column.slot).collect();
+    let tie_is_rowid = match primary[..] {
+        [only] => !without_rowid && columns[only].declared.eq_ignore_ascii_case("integer"),
+        _ => false,
+    };
+    let columns = columns.into_iter().map(|column| column.name).collect();
+    Ok((quoted(&name), columns, primary, tie_is_rowid))
+}
+
+fn of_query(connection: &Connection, settings: &Settings, query: &str) -> Result<Found, Fault> {
+    let query = query.trim().trim_end_matches(';');
+    // On a line of its own, in case the query ends with a comment.
+    let from = format!("({query}\n)");
+    let statement =
+        connection.prepare(&format!("select * from {from}")).map_err(|said| settings.bad_query(&said))?;
+    let columns = statement.column_names().map(str::to_owned).collect();
+    Ok((from, columns, Vec::new(), false))
+}

@@ -1,0 +1,92 @@
+//! Rows that change more often than the buffer, and so are never old enough.
+//!
+//! Such a row is delivered ahead of its time once it has been too young at two looks, twice the buffer apart, and has changed in
+//! between. The place does not move for it, so nothing is lost by that. The version that was delivered is noted in the
+//! position, so that it is not delivered again should the row come to rest in it.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
+
+use jiff::Timestamp;
+use seriatim::source::window::Restless;
+use seriatim::value::{Key, Packer};
+
+use super::super::fault::Fault;
+use super::super::slices::Stepped;
+use super::super::value::{Exact, pack};
+use super::moment::{least, separator};
+use super::pass::{Pass, Walk};
+use super::place::Place;
+use super::relation::Read;
+
+/// More versions than this are not noted in a position; other rows wait for their turn.
+const MOST_EARLY: usize = 100;
+
+/// More rows than this are not looked at in one look.
+const MOST_YOUNG: usize = 250_000;
+
+/// Delivers the rows that have waited too long, those first that have waited longest.
+pub(super) fn deliver(
+    walk: &mut Walk<'_>,
+    pass: &Pass<'_>,
+    memory: &mut Restless<u64>,
+    horizon: Timestamp,
+) -> Result<(), Fault> {
+    let mut young: Vec<(u64, Timestamp)> = Vec::new();
+    each_young(walk, pass, |_, row, at| {
+        young.push((identity(pass, row), at));
+        ControlFlow::Continue(())
+    })?;
+    let waited = memory.look(horizon, young.iter().copied());
+    let mut waiting: Vec<(Timestamp, usize)> =
+        waited.into_iter().enumerate().filter_map(|(index, since)| Some((since?, index))).collect();
+    waiting.sort();
+    waiting.truncate(MOST_EARLY.saturating_sub(walk.at.mark.early.len()));
+    let chosen: BTreeSet<usize> = waiting.into_iter().map(|(_, index)| index).collect();
+    let Some(last) = chosen.last().copied() else { return Ok(()) };
+    let (mut index, mut served) = (0, HashSet::new());
+    each_young(walk, pass, |walk, row, at| {
+        if chosen.contains(&index) {
+            let id = walk.version(row);
+            if walk.is_wanted(row) && !walk.at.mark.has(id) {
+                walk.at.mark.early.push((at, id));
+                walk.deliver(row, at, id);
+                served.insert(young[index].0);
+            }
+        }
+        index += 1;
+        if index > last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    served.iter().for_each(|row| memory.forget(row));
+    Ok(())
+}
+
+/// Steps over the rows that are too young.
+fn each_young(
+    walk: &mut Walk<'_>,
+    pass: &Pass<'_>,
+    mut each: impl FnMut(&mut Walk<'_>, &Stepped<'_>, Timestamp) -> ControlFlow<()>,
+) -> Result<(), Fault> {
+    let place = walk.at.place.clone();
+    let step = |row: &Stepped<'_>| {
+        let at = walk.moment(row)?;
+        Ok(if at >= pass.finish { each(walk, row, at) } else { ControlFlow::Continue(()) })
+    };
+    let stepped = match &place {
+        Place::Row(row) => {
+            let separator = if let Exact::Text(text) = &row.raw { separator(text) } else { None };
+            let first = least(pass.finish, pass.settings.unit, separator);
+            pass.step_from(&first, Read::Rows, MOST_YOUNG, step)
+        }
+        // No row is old enough yet, so there is nothing to skip.
+        place => pass.step(place, Read::Rows, MOST_YOUNG, step),
+    };
+    stepped.map(drop)
+}
+
+/// Which row it is, from one look to the next.
+fn identity(pass: &Pass<'_>, row: &Stepped<'_>) -> u64 {
+    let mut packer = Packer::default();
+    pass.relation.tie.iter().for_each(|index| pack(&mut packer, row.raw(*index)));
+    Key::hash_of(packer.since(0))
+}
