@@ -1,0 +1,1 @@
+//! Seriatim on DynamoDB.
