@@ -6,3 +6,4 @@
 mod once_conformance;
 mod server;
 mod table;
+mod throttling;

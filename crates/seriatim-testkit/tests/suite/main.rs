@@ -6,3 +6,4 @@
 mod faulty;
 mod memory_conformance;
 mod memory_once;
+mod once_simulation;
