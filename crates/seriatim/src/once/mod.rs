@@ -34,6 +34,8 @@ mod protect;
 mod record;
 mod settings;
 mod standstill;
+#[cfg(test)]
+mod tests;
 
 use async_trait::async_trait;
 
