@@ -59,6 +59,9 @@ pub enum Command {
     Tail(Tail),
     /// Sets a feed back or forward.
     Rewind(Rewind),
+    /// Shows who owns which partition, frees one, or moves one to another host.
+    #[command(subcommand)]
+    Lease(Lease),
     /// Measures how fast it is on this machine.
     Bench(Bench),
 }
@@ -152,6 +155,59 @@ pub struct Rewind {
     /// Do it also while a host owns it: the host loses its lease and reads on from the new place.
     #[arg(long)]
     pub force: bool,
+}
+
+/// `seriatim lease`
+#[derive(Debug, Subcommand)]
+pub enum Lease {
+    /// Shows all leases.
+    List(LeaseList),
+    /// Frees a partition whose owner is gone, without waiting for its lease to expire.
+    Release(LeaseRelease),
+    /// Has a partition handed over to another host, without doing anything twice.
+    Move(LeaseMove),
+}
+
+/// `seriatim lease list`
+#[derive(Debug, Args)]
+pub struct LeaseList {
+    /// The feed; all feeds when left out.
+    #[arg(value_name = "FEED")]
+    pub feed: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `seriatim lease release`
+#[derive(Debug, Args)]
+pub struct LeaseRelease {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// The partition.
+    #[arg(value_name = "PARTITION")]
+    pub partition: u32,
+    /// Take it also from a host that may be alive: what it had not checkpointed is handled again.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `seriatim lease move`
+#[derive(Debug, Args)]
+pub struct LeaseMove {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// The partition.
+    #[arg(value_name = "PARTITION")]
+    pub partition: u32,
+    /// The host that is to have it.
+    #[arg(value_name = "HOST")]
+    pub host: String,
+    /// Do not wait until it has it.
+    #[arg(long)]
+    pub no_wait: bool,
 }
 
 /// `seriatim bench`

@@ -9,6 +9,7 @@
 
 mod args;
 mod config;
+mod databases;
 mod setup;
 mod handlers;
 mod commands;

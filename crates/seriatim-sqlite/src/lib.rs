@@ -20,7 +20,7 @@ mod transaction;
 /// The SQLite that this crate speaks to, for handlers of one's own: another version could not share its transactions.
 pub use rusqlite;
 
-pub use capture::{Capture, Installed, Source};
+pub use capture::{Capture, Source};
 pub use database::Database;
 pub use effect::{SqlEffect, SqlHandler, SqlProblem};
 pub use error::SqliteError;

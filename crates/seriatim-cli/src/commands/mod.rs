@@ -9,6 +9,7 @@ mod run;
 mod status;
 mod tail;
 mod rewind;
+mod lease;
 mod bench;
 mod owners;
 
@@ -31,6 +32,7 @@ pub async fn execute(arguments: Arguments) -> Result<()> {
         Command::Status(arguments) => status::execute(&load(file)?, &arguments).await,
         Command::Tail(arguments) => tail::execute(&load(file)?, &arguments).await,
         Command::Rewind(arguments) => rewind::execute(&load(file)?, &arguments).await,
+        Command::Lease(arguments) => lease::execute(&load(file)?, &arguments).await,
         Command::Bench(arguments) => bench::execute(&arguments).await,
     }
 }

@@ -3,32 +3,22 @@
 use jiff::Timestamp;
 use seriatim::change::Position;
 use seriatim::lease::{LeaseView, View};
-use seriatim::source::{Feed, Start};
+use seriatim::source::Start;
 use seriatim::store::OnRewind;
 use seriatim::{Partition, Store};
-use seriatim_sqlite::SqliteStore;
 
 use super::owners::refuse_if_owned;
 use crate::args::Rewind;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
-use crate::{output, setup};
-
-/// Where to.
-#[derive(Debug, PartialEq, Eq)]
-enum Target {
-    /// Where a new consumer with this start would begin.
-    Start(Start),
-    /// A place that the user knows.
-    Position(Position),
-}
+use crate::{databases, output, setup};
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     let feed = config.feed(&arguments.feed)?;
     let target = target(&arguments.to)?;
     let partition = partition(arguments.partition, feed)?;
-    let store = setup::existing_store(config).await?.ok_or_else(|| never_ran(feed))?;
+    let store = databases::existing_store(&config.store).await?.ok_or_else(|| never_ran(feed))?;
     let view = store.view(std::slice::from_ref(&feed.name)).await?;
     let leases = chosen(&view, partition);
     if leases.is_empty() {
@@ -37,15 +27,15 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     if !arguments.force {
         refuse_if_owned(leases.iter().copied(), &view, &format!("feed {} cannot be rewound", feed.name))?;
     }
-    let place = place(feed, &store, &target, partition).await;
+    let place = place(feed, &*store, &target, partition).await;
     let position = place.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
     let parked = match target {
         // Every row is read again, so nothing has to wait behind what failed before.
-        Target::Start(Start::Beginning) => OnRewind::DropParked,
+        Start::Beginning => OnRewind::DropParked,
         _ => OnRewind::KeepParked,
     };
     let waiting = store.parked(&feed.name, partition).await?.len();
-    rewind(&store, &leases, &position, parked).await?;
+    rewind(&*store, &leases, &position, parked).await?;
     let which = partition.map_or("all partitions".to_owned(), |partition| format!("partition {partition}"));
     output::line(format_args!("feed {}: {which} set to {} (position {position})", feed.name, arguments.to))?;
     if waiting > 0 {
@@ -55,14 +45,14 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     Ok(())
 }
 
-fn target(to: &str) -> Result<Target> {
+fn target(to: &str) -> Result<Start> {
     match to {
-        "beginning" => Ok(Target::Start(Start::Beginning)),
-        "now" => Ok(Target::Start(Start::Now)),
+        "beginning" => Ok(Start::Beginning),
+        "now" => Ok(Start::Now),
         "" => Err(Error::usage("--to must be beginning, now, a time or a position")),
         text => Ok(match text.parse::<Timestamp>() {
-            Ok(time) => Target::Start(Start::Time(time)),
-            Err(_) => Target::Position(Position::text(text)),
+            Ok(time) => Start::Time(time),
+            Err(_) => Start::Position(Position::text(text)),
         }),
     }
 }
@@ -90,19 +80,17 @@ fn chosen(view: &View, partition: Option<Partition>) -> Vec<&LeaseView> {
 
 async fn place(
     feed: &FeedConfig,
-    store: &SqliteStore,
-    target: &Target,
+    store: &dyn Store,
+    target: &Start,
     partition: Option<Partition>,
 ) -> Result<Position> {
-    let (capture, consumer) = (setup::capture(feed), setup::consumer(feed, store).await?);
+    let (capture, consumer) = (databases::capture(feed), setup::consumer(feed, store).await?);
     let known = capture.knows(&consumer).await?;
     match target {
-        Target::Start(start) if known => Ok(capture.rewind(&consumer, start).await?),
+        target if known => Ok(capture.rewind(&consumer, target).await?),
         // The source was replaced or restored: the feed starts afresh on it, and no checkpoint of before means anything.
-        Target::Start(start) if partition.is_none() => Ok(capture.install(&consumer, start).await?),
-        Target::Position(position) if known => {
-            capture.validate(position).await?;
-            Ok(position.clone())
+        Start::Beginning | Start::Now | Start::Time(_) if partition.is_none() => {
+            Ok(capture.install(&consumer, target).await?)
         }
         _ => Err(Error::failed("the source does not know it: the source was replaced or restored")
             .help(format!("`seriatim rewind {} --to beginning` starts it afresh on this source", feed.name))),
@@ -110,7 +98,7 @@ async fn place(
 }
 
 async fn rewind(
-    store: &SqliteStore,
+    store: &dyn Store,
     leases: &[&LeaseView],
     position: &Position,
     parked: OnRewind,
@@ -130,11 +118,11 @@ mod tests {
 
     #[test]
     fn a_target_is_a_start_a_time_or_a_position() {
-        assert_eq!(target("beginning").unwrap(), Target::Start(Start::Beginning));
-        assert_eq!(target("now").unwrap(), Target::Start(Start::Now));
+        assert_eq!(target("beginning").unwrap(), Start::Beginning);
+        assert_eq!(target("now").unwrap(), Start::Now);
         let time = "2026-11-15T08:00:00Z";
-        assert_eq!(target(time).unwrap(), Target::Start(Start::Time(time.parse().unwrap())));
-        assert_eq!(target("17:3").unwrap(), Target::Position(Position::text("17:3")));
+        assert_eq!(target(time).unwrap(), Start::Time(time.parse().unwrap()));
+        assert_eq!(target("17:3").unwrap(), Start::Position(Position::text("17:3")));
         assert!(target("").is_err());
     }
 }

@@ -12,7 +12,7 @@ use crate::args::Run;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
 use crate::setup::{self, Guarantee};
-use crate::{handlers, signals};
+use crate::{databases, handlers, signals};
 
 /// How often the progress of a backfill is told.
 const TELL_EVERY: Duration = Duration::from_secs(2);
@@ -25,21 +25,21 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     // Before the store is made: it may be meant to be in a source's file, and that must not come to be by a slip.
     for feed in &feeds {
         let ready = async {
-            setup::capture(feed).check().await?;
+            databases::capture(feed).check().await?;
             handlers::check(feed).await
         };
         ready.await.map_err(|error: Error| error.about(&format!("feed {}", feed.name)))?;
     }
-    let store = Arc::new(setup::open_store(config).await?);
+    let store = databases::open_store(&config.store).await?;
     let closed = Arc::new(Notify::new());
-    let mut host = Host::new(name.as_str(), store.clone()).leases(config.lease);
+    let mut host = Host::new(name.as_str(), store.shared()).leases(config.lease);
     let mut backfills = tokio::task::JoinSet::new();
     for feed in feeds {
-        let capture = Arc::new(setup::capture(feed));
-        let handling = handlers::of(feed, config, &store, &closed)?;
+        let capture: Arc<dyn Feed> = databases::capture(feed);
+        let handling = handlers::of(feed, config, &store, &closed).await?;
         announce(feed, Guarantee::of(feed, config));
         let consumer = setup::consumer(feed, &*store).await?;
-        backfills.spawn(tell_of_backfill(Arc::clone(&capture) as Arc<dyn Feed>, store.clone(), consumer));
+        backfills.spawn(tell_of_backfill(Arc::clone(&capture), store.shared(), consumer));
         host = host.feed_with(capture, handling, settings(feed));
     }
     let stats = host.stats();

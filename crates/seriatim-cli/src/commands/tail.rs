@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use seriatim::Partition;
 use seriatim::change::{Change, Position};
-use seriatim::source::{Cursor, Feed, Limit, Slice, SourceError};
-use seriatim_sqlite::Capture;
+use seriatim::source::{Cursor, Feed, Install, Limit, Slice, SourceError};
 
 use crate::args::Tail;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::{output, setup, signals};
+use crate::{databases, output, signals};
 
 /// How much is read at once.
 const LIMIT: Limit = Limit { rows: 1_000, bytes: 4 << 20 };
@@ -22,12 +21,12 @@ const IDLE: Duration = Duration::from_secs(1);
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Tail) -> Result<()> {
     let feed = config.feed(&arguments.feed)?;
-    let capture = setup::capture(feed);
+    let capture = databases::capture(feed);
     let shutdown = signals::shutdown()?;
     let subject = format!("feed {}", feed.name);
     let tail = async {
-        let from = start(&capture, &arguments.from).await?;
-        follow(&capture, from, arguments.limit.unwrap_or(u64::MAX)).await
+        let from = start(&*capture, &arguments.from).await?;
+        follow(&*capture, from, arguments.limit.unwrap_or(u64::MAX)).await
     };
     tokio::select! {
         done = tail => done.map_err(|error| error.about(&subject)),
@@ -35,11 +34,10 @@ pub async fn execute(config: &Config, arguments: &Tail) -> Result<()> {
     }
 }
 
-async fn start(capture: &Capture, from: &str) -> Result<Position> {
-    let newest = capture.tail_start().await?;
+async fn start(capture: &dyn Install, from: &str) -> Result<Position> {
     match from {
-        "now" => Ok(newest),
-        "beginning" => Ok(oldest(capture, newest).await?),
+        "now" => Ok(capture.newest().await?),
+        "beginning" => Ok(capture.oldest().await?),
         "" => Err(Error::usage("--from must be beginning, now or a position")),
         position => {
             let position = Position::text(position);
@@ -49,21 +47,6 @@ async fn start(capture: &Capture, from: &str) -> Result<Position> {
             Ok(position)
         }
     }
-}
-
-/// The oldest position that is still retained. Only the source knows, and answers for one at a time: half the rest is
-/// left after each question.
-async fn oldest(feed: &dyn Feed, newest: Position) -> Result<Position, SourceError> {
-    let (mut gone, mut retained) = (0, newest.as_number().unwrap_or(0));
-    while gone < retained {
-        let middle = gone + (retained - gone) / 2;
-        match feed.validate(&Position::number(middle)).await {
-            Ok(()) => retained = middle,
-            Err(SourceError::NeedsAttention { .. }) => gone = middle + 1,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Position::number(retained))
 }
 
 /// Prints what comes after a position, `left` changes at most.

@@ -1,22 +1,20 @@
 //! `seriatim unwatch`: takes what a feed's capture needed out of its source again.
 
 use seriatim::Store;
-use seriatim::source::Feed;
-use seriatim_sqlite::SqliteStore;
 
 use super::owners::refuse_if_owned;
 use crate::args::Unwatch;
 use crate::config::{Config, FeedConfig};
 use crate::error::Result;
-use crate::{output, setup};
+use crate::{databases, output, setup};
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Unwatch) -> Result<()> {
     let feeds = config.chosen(arguments.feed.as_slice())?;
-    let store = setup::existing_store(config).await?;
+    let store = databases::existing_store(&config.store).await?;
     for feed in feeds {
         let was_watched = match &store {
-            Some(store) => take_out(feed, store, arguments.force).await?,
+            Some(store) => take_out(feed, &**store, arguments.force).await?,
             None => false,
         };
         match was_watched {
@@ -30,7 +28,7 @@ pub async fn execute(config: &Config, arguments: &Unwatch) -> Result<()> {
     Ok(())
 }
 
-async fn take_out(feed: &FeedConfig, store: &SqliteStore, force: bool) -> Result<bool> {
+async fn take_out(feed: &FeedConfig, store: &dyn Store, force: bool) -> Result<bool> {
     let view = store.view(std::slice::from_ref(&feed.name)).await?;
     if !force {
         refuse_if_owned(&view.leases, &view, &format!("feed {} cannot be taken out", feed.name))?;
@@ -47,8 +45,8 @@ async fn take_out(feed: &FeedConfig, store: &SqliteStore, force: bool) -> Result
 }
 
 /// Takes the consumer out of the source's books, and says whether it was in them.
-async fn leave_source(feed: &FeedConfig, store: &SqliteStore) -> Result<bool> {
-    let (capture, consumer) = (setup::capture(feed), setup::consumer(feed, store).await?);
+async fn leave_source(feed: &FeedConfig, store: &dyn Store) -> Result<bool> {
+    let (capture, consumer) = (databases::capture(feed), setup::consumer(feed, store).await?);
     let was_known = capture.knows(&consumer).await?;
     capture.close(&consumer).await?;
     Ok(was_known)

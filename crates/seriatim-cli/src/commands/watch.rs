@@ -3,7 +3,7 @@
 use crate::args::Watch;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
-use crate::{output, setup};
+use crate::{databases, output, setup};
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Watch) -> Result<()> {
@@ -13,11 +13,11 @@ pub async fn execute(config: &Config, arguments: &Watch) -> Result<()> {
     }
     // Before the store is made: it may be meant to be in a source's file, and that must not come to be by a slip.
     for feed in &feeds {
-        setup::source_exists(feed)?;
+        databases::source_exists(feed)?;
     }
-    let store = setup::open_store(config).await?;
+    let store = databases::open_store(&config.store).await?;
     for feed in feeds {
-        setup::watch(feed, &store).await.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
+        setup::watch(feed, &*store).await.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
         let (capture, table) = (feed.capture.as_str(), &feed.table);
         output::line(format_args!(
             "feed {}: its {capture} of {table} is installed in {}",
@@ -29,7 +29,7 @@ pub async fn execute(config: &Config, arguments: &Watch) -> Result<()> {
 
 async fn print(feeds: &[&FeedConfig]) -> Result<()> {
     for feed in feeds {
-        let sql = setup::capture(feed).install_sql().await.map_err(Error::from);
+        let sql = databases::capture(feed).install_sql().await.map_err(Error::from);
         let sql = sql.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
         output::line(format_args!("-- feed {}, in {}\n{}", feed.name, feed.database, sql.trim_end()))?;
     }

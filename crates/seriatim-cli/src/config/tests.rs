@@ -1,7 +1,7 @@
 //! What a config file means, and what is said about one that is wrong.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use seriatim::handler::{Retry, Then};
@@ -106,7 +106,7 @@ fn every_setting_is_read() {
         retry = { attempts = 1, backoff = "1s..2s", then = "stop" }
         "#,
     );
-    assert_eq!(feed.database.path(), PathBuf::from("/etc/app/shop.db"));
+    assert_eq!(feed.database, Database::Sqlite("/etc/app/shop.db".into()));
     assert_eq!((feed.capture, feed.partitions, feed.deletes), (CaptureKind::Log, 3, true));
     assert_eq!(feed.key, Some(vec!["a".to_owned(), "b".to_owned()]));
     assert_eq!(feed.start, Start::Time("2026-11-15T08:00:00Z".parse().unwrap()));
@@ -139,9 +139,9 @@ fn the_environment_overrides_the_file() {
     ];
     let config = read_with(SMALLEST, &variables).unwrap();
     let feed = config.feed("totals").unwrap();
-    assert_eq!(config.store.path(), Path::new("/elsewhere.db"));
+    assert_eq!(config.store, Database::Sqlite("/elsewhere.db".into()));
     assert_eq!(config.lease.expire, Duration::from_secs(20));
-    assert_eq!(feed.database.path(), Path::new("/etc/app/other.db"));
+    assert_eq!(feed.database, Database::Sqlite("/etc/app/other.db".into()));
     assert_eq!((feed.partitions, feed.handler.batch, feed.retry.then), (4, 7, Then::Skip));
     assert_eq!(feed.key, Some(vec!["a".to_owned(), "b".to_owned()]));
     assert!(config.warnings.is_empty());

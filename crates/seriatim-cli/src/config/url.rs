@@ -12,15 +12,6 @@ pub enum Database {
     Sqlite(PathBuf),
 }
 
-impl Database {
-    /// The file that the database is in.
-    pub fn path(&self) -> &Path {
-        match self {
-            Database::Sqlite(path) => path,
-        }
-    }
-}
-
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -114,7 +105,7 @@ mod tests {
     }
 
     fn read(url: &str) -> Result<PathBuf, String> {
-        database(url, Path::new("/etc/app")).map(|database| database.path().to_owned())
+        database(url, Path::new("/etc/app")).map(|Database::Sqlite(path)| path)
     }
 
     #[test]

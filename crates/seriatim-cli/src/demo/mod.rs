@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::config::{Config, Environment};
 use crate::error::{Error, Result};
 use crate::output::{self, TITLE, styled};
-use crate::setup;
+use crate::{databases, setup};
 use hosts::DemoHost;
 use picture::{Picture, Scene};
 use proof::Proof;
@@ -53,7 +53,7 @@ pub async fn show(length: Duration) -> Result<()> {
 async fn watch(config: &Path) -> Result<()> {
     let config = Config::load(config, &Environment::default())?;
     for feed in config.chosen(&[])? {
-        setup::watch(feed, &setup::open_store(&config).await?).await?;
+        setup::watch(feed, &*databases::open_store(&config.store).await?).await?;
     }
     Ok(())
 }

@@ -8,4 +8,5 @@ mod config;
 mod sources;
 mod feeds;
 mod hosts;
+mod leases;
 mod running;

@@ -28,26 +28,27 @@ mod consumers;
 mod slices;
 mod reader;
 mod ahead;
+mod shown;
 mod prune;
 mod lag;
 mod feed;
+mod installing;
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
-use seriatim::change::Position;
 use seriatim::name::FeedName;
-use seriatim::source::{Consumer, SourceError, Start};
+use seriatim::source::SourceError;
 use tokio::sync::OnceCell;
 
 use crate::database::{Access, Database};
 use ahead::Ahead;
-use fault::run;
 use names::Kind;
 use reader::SharedReader;
 use sentences::Names;
 use settings::Settings;
-use watched::Watched;
+use shown::Shown;
 
 /// A SQLite file whose tables are watched.
 ///
@@ -88,15 +89,8 @@ pub struct Capture {
     writing: OnceCell<Database>,
     reader: SharedReader,
     ahead: Ahead,
-}
-
-/// Whether a capture is in its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Installed {
-    /// The triggers are there.
-    Installed,
-    /// The table can be watched; opening the feed will install the triggers.
-    NotYet,
+    /// What is noted for the consumer that opened it, when its store is in another file.
+    shown: Mutex<Option<Shown>>,
 }
 
 impl Capture {
@@ -110,6 +104,7 @@ impl Capture {
             writing: OnceCell::new(),
             reader: SharedReader::default(),
             ahead: Ahead::default(),
+            shown: Mutex::default(),
         }
     }
 
@@ -143,41 +138,6 @@ impl Capture {
     pub fn every(mut self, interval: Duration) -> Self {
         self.settings.every = interval;
         self
-    }
-
-    /// Whether the table can be watched and is. Writes nothing.
-    pub async fn check(&self) -> Result<Installed, SourceError> {
-        let settings = self.settings.clone();
-        let look = move |connection: &mut rusqlite::Connection| Watched::by_settings(connection, &settings);
-        let found = run(&self.looking().await?, "checking", look).await?;
-        Ok(if found.is_some() { Installed::Installed } else { Installed::NotYet })
-    }
-
-    /// The SQL that opening the feed would execute, as a script for the `sqlite3` shell. Writes nothing.
-    pub async fn install_sql(&self) -> Result<String, SourceError> {
-        let settings = self.settings.clone();
-        let write = move |connection: &mut rusqlite::Connection| install::script(connection, &settings);
-        run(&self.looking().await?, "checking", write).await
-    }
-
-    /// The position after the last change, for whoever only wants to look on. An error when nothing is installed.
-    pub async fn tail_start(&self) -> Result<Position, SourceError> {
-        let settings = self.settings.clone();
-        let look = move |connection: &mut rusqlite::Connection| {
-            let found = Watched::by_settings(connection, &settings)?;
-            let watched = found.ok_or_else(|| settings.names.not_installed())?;
-            Ok(Position::number(registry::head(connection, watched.objects)? as u64))
-        };
-        run(&self.looking().await?, "checking", look).await
-    }
-
-    /// Opens the feed as [`Feed::open`](seriatim::source::Feed::open) does, and also puts triggers right that it refuses to go on
-    /// with: those that are gone, and those that something was made behind (a unique index, a trigger).
-    ///
-    /// Changes made in between may not be recorded, and only reading all rows again makes up for it. After triggers were
-    /// gone, positions from before are refused.
-    pub async fn install(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
-        self.open_or_repair(consumer, start, feed::Wrong::Repair).await
     }
 
     /// A connection that cannot write.

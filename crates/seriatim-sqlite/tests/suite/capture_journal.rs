@@ -1,7 +1,7 @@
 //! A journal tells every change, exactly, in order.
 
 use seriatim::change::{Op, Position};
-use seriatim::source::{Feed, Limit, Start};
+use seriatim::source::{Feed, Install, Limit, Start};
 use seriatim::value::Value;
 
 use crate::capture_kit::{File, Follower, Replica, exact, sorted, told};
@@ -185,7 +185,7 @@ async fn a_writer_with_an_old_sqlite_is_told_too() {
     shell(
         "insert into t values (1, 1, 0.1), (2, 2, x'00'); replace into t values (3, 1, null); update t set id = 4 where id = 2",
     );
-    let at_the_end = file.source().journal("t").tail_start().await.unwrap();
+    let at_the_end = file.source().journal("t").newest().await.unwrap();
     let mut follower = Follower::open(file.source().journal("t"), Start::Now).await;
     assert_eq!(*follower.position(), at_the_end);
     follower.cursors.iter_mut().for_each(|cursor| cursor.after = Position::number(0));

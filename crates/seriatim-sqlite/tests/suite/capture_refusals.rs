@@ -1,6 +1,6 @@
 //! What cannot be watched is refused with a sentence that says what to do.
 
-use seriatim::source::{Feed, SourceError, Start};
+use seriatim::source::{Feed, Install, SourceError, Start};
 use seriatim_sqlite::{Capture, Source};
 
 use crate::capture_kit::{File, Follower, consumer};

@@ -1,8 +1,7 @@
 //! Tables change under the watch: by name, by column, or altogether.
 
 use seriatim::change::Change;
-use seriatim::source::{Feed, SourceError, Start};
-use seriatim_sqlite::Installed;
+use seriatim::source::{Feed, Install, Installed, SourceError, Start};
 
 use crate::capture_kit::{File, Follower, Replica, consumer, sorted, told};
 
@@ -267,9 +266,7 @@ async fn check_and_print_write_nothing() {
     let capture = file.source().journal("orders");
     assert_eq!(capture.check().await.unwrap(), Installed::NotYet);
     assert!(capture.install_sql().await.unwrap().contains("create trigger seriatim_capture_1_after_insert"));
-    assert!(
-        capture.tail_start().await.unwrap_err().to_string().contains("run `seriatim watch orders` first")
-    );
+    assert!(capture.newest().await.unwrap_err().to_string().contains("run `seriatim watch orders` first"));
     assert_eq!(file.number("select count(*) from sqlite_master where name like 'seriatim%'"), 0);
     Follower::open(file.source().journal("orders"), Start::Now).await;
     assert_eq!(capture.check().await.unwrap(), Installed::Installed);

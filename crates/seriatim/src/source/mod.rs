@@ -15,6 +15,7 @@
 
 mod changes;
 mod error;
+mod install;
 mod memory;
 
 use std::time::Duration;
@@ -24,6 +25,7 @@ use jiff::Timestamp;
 
 pub use changes::{Changes, Happened, PackedChanges};
 pub use error::{Cause, SourceError};
+pub use install::{Install, Installed, Shape};
 pub use memory::MemoryFeed;
 
 #[cfg(doc)]
@@ -40,6 +42,8 @@ pub enum Start {
     Now,
     /// Changes from this moment on, as far back as the source still has them.
     Time(Timestamp),
+    /// What comes after a position that the source still retains.
+    Position(Position),
 }
 
 /// Who consumes a feed, by the source's own books: retention waits for each consumer.

@@ -5,7 +5,7 @@
 mod report;
 
 use seriatim::lease::{HostView, LeaseView, Liveness, View};
-use seriatim::source::{Cursor, Feed, Lag};
+use seriatim::source::{Cursor, Lag};
 use seriatim::store::ParkedObject;
 use seriatim::{FeedName, Store};
 
@@ -14,13 +14,13 @@ use crate::args::Status;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
 use crate::setup::Guarantee;
-use crate::{output, setup};
+use crate::{databases, output};
 use report::{FeedStatus, HostStatus, LagStatus, Obstacle, ParkedStatus, PartitionStatus, Report};
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Status) -> Result<()> {
-    let report = match setup::existing_store(config).await? {
-        Some(store) => report(config, &store).await?,
+    let report = match databases::existing_store(&config.store).await? {
+        Some(store) => report(config, &*store).await?,
         None => Report::default(),
     };
     match arguments.json {
@@ -70,7 +70,7 @@ async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: Vec<
 
 /// The lag of each lease and what holds the feed back; nothing, with a warning, when the source cannot be asked.
 async fn ask_source(feed: &FeedConfig, leases: &[&LeaseView]) -> (Vec<Lag>, Vec<Obstacle>) {
-    let capture = setup::capture(feed);
+    let capture = databases::capture(feed);
     let cursors: Vec<Cursor> = leases
         .iter()
         .map(|lease| Cursor { partition: lease.id.partition, after: lease.position.clone() })

@@ -1,0 +1,132 @@
+//! The databases that the program speaks to. Each kind is one file here; nothing outside tells them apart.
+
+mod sqlite;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use seriatim::Store;
+use seriatim::handler::Handling;
+use seriatim::source::Install;
+use seriatim_sqlite::SqliteStore;
+
+use crate::config::{Database, FeedConfig};
+use crate::error::{Error, Result};
+use crate::setup::Guarantee;
+
+/// A store that is open.
+#[derive(Clone)]
+pub enum OpenStore {
+    /// In a SQLite file.
+    Sqlite(Arc<SqliteStore>),
+}
+
+impl OpenStore {
+    /// The store, for whoever keeps it.
+    pub fn shared(&self) -> Arc<dyn Store> {
+        match self {
+            OpenStore::Sqlite(store) => store.clone(),
+        }
+    }
+}
+
+impl Deref for OpenStore {
+    type Target = dyn Store;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            OpenStore::Sqlite(store) => &**store,
+        }
+    }
+}
+
+/// SQL of a handler, for all changes and, where they have their own, for deletes.
+#[derive(Clone, Copy)]
+pub struct Sql<'a> {
+    /// For every change, or for all but deletes when those have their own.
+    pub sql: &'a str,
+    /// For deletes.
+    pub delete: Option<&'a str>,
+}
+
+/// Opens the store, making it if there is none.
+pub async fn open_store(database: &Database) -> Result<OpenStore> {
+    let opened = match database {
+        Database::Sqlite(path) => sqlite::open_store(path).await.map(OpenStore::Sqlite),
+    };
+    opened.map_err(|error| error.about("store"))
+}
+
+/// Opens the store if there is one. Makes nothing.
+pub async fn existing_store(database: &Database) -> Result<Option<OpenStore>> {
+    let opened = match database {
+        Database::Sqlite(path) => {
+            sqlite::existing_store(path).await.map(|store| store.map(OpenStore::Sqlite))
+        }
+    };
+    opened.map_err(|error| error.about("store"))
+}
+
+/// The feed's capture. Nothing is opened before it is used.
+pub fn capture(feed: &FeedConfig) -> Arc<dyn Install> {
+    match &feed.database {
+        Database::Sqlite(path) => Arc::new(sqlite::capture(path, feed)),
+    }
+}
+
+/// Says that the store can be used, or fails with what is wrong. Makes nothing.
+pub async fn check_store(database: &Database) -> Result<String> {
+    match database {
+        Database::Sqlite(path) => sqlite::check_store(path).await,
+    }
+    .map(|state| format!("{database} {state}"))
+}
+
+/// Fails with what is wrong with a source. Makes nothing.
+pub async fn check_source(database: &Database) -> Result<()> {
+    match database {
+        Database::Sqlite(path) => sqlite::check_source(path).await,
+    }
+}
+
+/// Fails when there is nothing where the feed's source should be, as far as that can be told without connecting.
+pub fn source_exists(feed: &FeedConfig) -> Result<()> {
+    match &feed.database {
+        Database::Sqlite(path) => match path.exists() {
+            true => Ok(()),
+            false => Err(Error::failed(format!("feed {}: there is no file {}", feed.name, path.display()))
+                .help(format!("check the url of source {}", feed.source))),
+        },
+    }
+}
+
+/// Whether two URLs lead to one database.
+pub fn same(left: &Database, right: &Database) -> bool {
+    match (left, right) {
+        (Database::Sqlite(left), Database::Sqlite(right)) => sqlite::same_file(left, right),
+    }
+}
+
+/// Whether the SQL can be run for the feed's changes: it is prepared, and its parameters are columns of the table.
+pub async fn check_sql(feed: &FeedConfig, sql: Sql<'_>) -> Result<()> {
+    let shape = capture(feed).shape().await?;
+    match &feed.database {
+        Database::Sqlite(path) => sqlite::check_sql(path, feed, sql, &shape).await,
+    }
+}
+
+/// The handling that runs SQL in the feed's source, in the store's own transactions where both are one database.
+pub async fn sql_handling(
+    feed: &FeedConfig,
+    sql: Sql<'_>,
+    store: &OpenStore,
+    guarantee: Guarantee,
+) -> Result<Handling> {
+    let shape = capture(feed).shape().await?;
+    Ok(match (&feed.database, store, guarantee) {
+        (Database::Sqlite(_), OpenStore::Sqlite(store), Guarantee::ExactlyOnce) => {
+            sqlite::in_store(store, sql, &shape)
+        }
+        (Database::Sqlite(path), ..) => sqlite::in_source(path, sql, &shape),
+    })
+}
