@@ -95,9 +95,14 @@ impl Address {
 
     /// A client for it. Throttled and failed requests are sent again, with pauses.
     pub fn client(&self) -> Client {
-        let http = aws_smithy_http_client::Builder::new()
-            .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring))
-            .build_https();
+        let http = aws_smithy_http_client::Builder::new();
+        let http = match self.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http:")) {
+            // Reading all of a system's certificates takes longer than a whole `once run`.
+            true => http.build_http(),
+            false => {
+                http.tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring)).build_https()
+            }
+        };
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(Duration::from_secs(3))
             .operation_attempt_timeout(Duration::from_secs(5))

@@ -101,17 +101,24 @@ impl Table {
     }
 
     async fn expire(&self) -> Result<(), StoreError> {
-        let described = self.client.describe_time_to_live().table_name(&self.name).send().await;
-        let described = described.map_err(|error| explain("looking at the expiry of", &self.name, error))?;
-        let status = described.time_to_live_description.and_then(|ttl| ttl.time_to_live_status);
-        if matches!(status, Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)) {
+        if self.expires().await? {
             return Ok(());
         }
         let expiry = TimeToLiveSpecification::builder().attribute_name("expiresOn").enabled(true).build();
         let expiry = expiry.expect("all that is required is given");
-        let updated =
-            self.client.update_time_to_live().table_name(&self.name).time_to_live_specification(expiry);
-        updated.send().await.map_err(|error| explain("turning expiry on for", &self.name, error))?;
-        Ok(())
+        let update = self.client.update_time_to_live().table_name(&self.name);
+        match update.time_to_live_specification(expiry).send().await {
+            Ok(_) => Ok(()),
+            // Somebody else has turned it on at the same time.
+            Err(_) if self.expires().await? => Ok(()),
+            Err(error) => Err(explain("turning expiry on for", &self.name, error)),
+        }
+    }
+
+    async fn expires(&self) -> Result<bool, StoreError> {
+        let described = self.client.describe_time_to_live().table_name(&self.name).send().await;
+        let described = described.map_err(|error| explain("looking at the expiry of", &self.name, error))?;
+        let status = described.time_to_live_description.and_then(|ttl| ttl.time_to_live_status);
+        Ok(matches!(status, Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)))
     }
 }

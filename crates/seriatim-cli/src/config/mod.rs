@@ -6,6 +6,7 @@
 
 mod duration;
 mod environment;
+mod ledger;
 mod parse;
 mod section;
 mod suggest;
@@ -23,7 +24,9 @@ use seriatim::handler::Retry;
 use seriatim::host::LeaseSettings;
 use seriatim::source::Start;
 
+pub use duration::duration;
 pub use environment::Environment;
+pub use ledger::LedgerPlace;
 pub use suggest::instead_of;
 pub use url::Database;
 

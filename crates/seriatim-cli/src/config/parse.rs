@@ -18,7 +18,7 @@ use super::url::{database, quoted};
 use super::{CaptureKind, Config, Database, FeedConfig, HandlerConfig, HandlerKind};
 use crate::error::{Error, Result};
 
-const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
+pub(super) const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
 const SOURCE: Keys = Keys::of(&["url"]);
 const FEED: Keys = Keys {
     here: &[

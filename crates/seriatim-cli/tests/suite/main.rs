@@ -10,3 +10,4 @@ mod feeds;
 mod hosts;
 mod leases;
 mod running;
+mod once;

@@ -13,8 +13,9 @@ async fn a_table_is_made_once_and_expires_its_items() {
     let server = Server::share();
     let (address, client) = (server.address(), server.address().client());
     let table = Table::new(client.clone(), address.table());
-    for _ in 0..2 {
-        table.make().await.unwrap();
+    let makers = (0..8).map(|_| table.clone()).map(|table| tokio::spawn(async move { table.make().await }));
+    for maker in makers.collect::<Vec<_>>() {
+        maker.await.unwrap().unwrap();
     }
     let ttl = client.describe_time_to_live().table_name(address.table()).send().await.unwrap();
     let ttl = ttl.time_to_live_description.unwrap();

@@ -20,7 +20,7 @@ use seriatim::store::StoreError;
 
 use crate::database::{Access, Database, look};
 use crate::error::SqliteError;
-use crate::migrate::{Component, migrate, version};
+use crate::migrate::{Component, migrate, script_of, version};
 use clock::Now;
 
 const COMPONENT: Component =
@@ -71,6 +71,11 @@ impl SqliteLedger {
     async fn on(database: Database) -> Result<Self, SqliteError> {
         database.call("setting up the ledger in", |connection| migrate(connection, &COMPONENT)).await?;
         Ok(SqliteLedger { database, boot: clock::boot() })
+    }
+
+    /// The SQL that makes the ledger's tables in a file that has none of Seriatim's yet.
+    pub fn script() -> String {
+        script_of(&COMPONENT)
     }
 
     /// The file.
