@@ -13,15 +13,6 @@ use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
 use crate::{databases, output, setup};
 
-/// Where to.
-#[derive(Debug, PartialEq, Eq)]
-enum Target {
-    /// Where a new consumer with this start would begin.
-    Start(Start),
-    /// A place that the user knows.
-    Position(Position),
-}
-
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     let feed = config.feed(&arguments.feed)?;
@@ -40,7 +31,7 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     let position = place.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
     let parked = match target {
         // Every row is read again, so nothing has to wait behind what failed before.
-        Target::Start(Start::Beginning) => OnRewind::DropParked,
+        Start::Beginning => OnRewind::DropParked,
         _ => OnRewind::KeepParked,
     };
     let waiting = store.parked(&feed.name, partition).await?.len();
@@ -54,14 +45,14 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     Ok(())
 }
 
-fn target(to: &str) -> Result<Target> {
+fn target(to: &str) -> Result<Start> {
     match to {
-        "beginning" => Ok(Target::Start(Start::Beginning)),
-        "now" => Ok(Target::Start(Start::Now)),
+        "beginning" => Ok(Start::Beginning),
+        "now" => Ok(Start::Now),
         "" => Err(Error::usage("--to must be beginning, now, a time or a position")),
         text => Ok(match text.parse::<Timestamp>() {
-            Ok(time) => Target::Start(Start::Time(time)),
-            Err(_) => Target::Position(Position::text(text)),
+            Ok(time) => Start::Time(time),
+            Err(_) => Start::Position(Position::text(text)),
         }),
     }
 }
@@ -90,18 +81,16 @@ fn chosen(view: &View, partition: Option<Partition>) -> Vec<&LeaseView> {
 async fn place(
     feed: &FeedConfig,
     store: &dyn Store,
-    target: &Target,
+    target: &Start,
     partition: Option<Partition>,
 ) -> Result<Position> {
     let (capture, consumer) = (databases::capture(feed), setup::consumer(feed, store).await?);
     let known = capture.knows(&consumer).await?;
     match target {
-        Target::Start(start) if known => Ok(capture.rewind(&consumer, start).await?),
+        target if known => Ok(capture.rewind(&consumer, target).await?),
         // The source was replaced or restored: the feed starts afresh on it, and no checkpoint of before means anything.
-        Target::Start(start) if partition.is_none() => Ok(capture.install(&consumer, start).await?),
-        Target::Position(position) if known => {
-            capture.validate(position).await?;
-            Ok(position.clone())
+        Start::Beginning | Start::Now | Start::Time(_) if partition.is_none() => {
+            Ok(capture.install(&consumer, target).await?)
         }
         _ => Err(Error::failed("the source does not know it: the source was replaced or restored")
             .help(format!("`seriatim rewind {} --to beginning` starts it afresh on this source", feed.name))),
@@ -129,11 +118,11 @@ mod tests {
 
     #[test]
     fn a_target_is_a_start_a_time_or_a_position() {
-        assert_eq!(target("beginning").unwrap(), Target::Start(Start::Beginning));
-        assert_eq!(target("now").unwrap(), Target::Start(Start::Now));
+        assert_eq!(target("beginning").unwrap(), Start::Beginning);
+        assert_eq!(target("now").unwrap(), Start::Now);
         let time = "2026-11-15T08:00:00Z";
-        assert_eq!(target(time).unwrap(), Target::Start(Start::Time(time.parse().unwrap())));
-        assert_eq!(target("17:3").unwrap(), Target::Position(Position::text("17:3")));
+        assert_eq!(target(time).unwrap(), Start::Time(time.parse().unwrap()));
+        assert_eq!(target("17:3").unwrap(), Start::Position(Position::text("17:3")));
         assert!(target("").is_err());
     }
 }

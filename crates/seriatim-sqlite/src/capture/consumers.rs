@@ -8,7 +8,7 @@ use seriatim::source::{Consumer, Start};
 use super::fault::Fault;
 use super::names::Kind;
 use super::position::Place;
-use super::registry;
+use super::registry::{self, Registration};
 use super::sentences::Names;
 use super::slices;
 use super::sql::{NOW_MS, any};
@@ -16,6 +16,7 @@ use super::watched::Watched;
 
 const INSERT: &str = include_str!("../../queries/consumer_insert.sql");
 const BEGINS: &str = include_str!("../../queries/consumer_begins.sql");
+const MOVED: &str = include_str!("../../queries/consumer_moved.sql");
 const DELETE: &str = include_str!("../../queries/consumer_delete.sql");
 const COUNT: &str = include_str!("../../queries/consumer_count.sql");
 
@@ -43,6 +44,24 @@ pub(super) fn register(
     let position = place.position();
     transaction.execute(BEGINS, (registration, position.to_string()))?;
     Ok(position)
+}
+
+/// Has a registered consumer go on at a place of its own. Its registration stays: other partitions may still need it.
+pub(super) fn move_to(
+    transaction: &Transaction<'_>,
+    registration: &Registration,
+    position: &Position,
+    names: &Names,
+) -> Result<(), Fault> {
+    match Place::parse(position) {
+        None => return Err(names.not_a_position(position).into()),
+        Some(Place::Backfill(row)) if row.registration == registration.id => {}
+        Some(Place::Backfill(_)) => return Err(names.snapshot_gone(position).into()),
+        Some(Place::Live(number)) => {
+            transaction.prepare_cached(MOVED)?.execute((registration.id, number as i64))?;
+        }
+    }
+    Ok(())
 }
 
 /// Forgets a consumer. Says how many the capture has left.
@@ -92,6 +111,17 @@ impl Beginning {
             registry::entry(connection, watched.objects.capture, names)?.map_or(head, |entry| entry.floor);
         match start {
             Start::Now => Ok(live(head)),
+            Start::Position(position) => match Place::parse(position) {
+                Some(Place::Live(number)) if (number as i64) < floor => {
+                    Err(names.fell_behind(position, floor, head).into())
+                }
+                Some(Place::Live(number)) if number as i64 > head => {
+                    Err(names.beyond_head(position, head).into())
+                }
+                Some(Place::Live(number)) => Ok(live(number as i64)),
+                Some(Place::Backfill(_)) => Err(names.snapshot_gone(position).into()),
+                None => Err(names.not_a_position(position).into()),
+            },
             Start::Time(time) => {
                 refuse_future(connection, *time, names)?;
                 warn_if_forgotten(connection, watched, *time, names)?;

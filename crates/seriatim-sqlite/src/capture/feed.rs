@@ -18,6 +18,7 @@ use super::position::Place;
 use super::reader::{Outcome, SharedReader, check_live, locked};
 use super::registry::{self, COMPONENT, Registration};
 use super::settings::Settings;
+use super::shown::{Noting, Shown};
 use super::table::{self, Table};
 use super::watched::{Watched, checked_key, gone};
 use super::{consumers, lag, prune};
@@ -58,18 +59,13 @@ impl Feed for Capture {
     }
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
-        let wanted = Wanted::new(cursors, limit);
-        let slices = match self.ahead.finish(&wanted).await {
-            Some(slices) => slices,
-            None => self.read_now(cursors, limit).await?,
-        };
-        if let Some(next) = wanted.after(&slices).filter(|_| self.settings.kind == Kind::Journal) {
-            let reading = self.reading().await?.clone();
-            let task =
-                tokio::spawn(read_once(reading, self.reader.clone(), self.settings.clone(), next.clone()));
-            self.ahead.begin(next, task);
+        loop {
+            self.refuse_unshown(cursors).await?;
+            let slices = self.read_on(cursors, limit).await?;
+            if self.note_shown(&slices).await? == Noting::Noted {
+                return Ok(slices);
+            }
         }
-        Ok(slices)
     }
 
     async fn wait(&self, timeout: Duration) {
@@ -109,23 +105,34 @@ impl Feed for Capture {
         };
         run(self.writing().await?, "ending the watch of", close).await?;
         *locked(&self.reader) = Default::default();
+        self.set_shown(None);
         Ok(())
     }
 
     async fn rewind(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        if let Start::Position(position) = start {
+            self.validate(position).await?;
+        }
         let (settings, consumer, start) = (self.settings.clone(), consumer.clone(), start.clone());
         let rewind = move |connection: &mut Connection| {
+            let names = &settings.names;
             let transaction = write(connection)?;
-            let registration = registry::registration(&transaction, &consumer)?;
-            let not_registered = || settings.names.not_registered(consumer.store.as_str());
-            let capture = registration.ok_or_else(not_registered)?.capture;
-            let watched =
-                Watched::by_id(&transaction, capture, &settings.names)?.ok_or_else(not_registered)?;
-            let position = consumers::register(&transaction, &watched, &consumer, &start, &settings.names)?;
+            let not_registered = || names.not_registered(consumer.store.as_str());
+            let registration = registry::registration(&transaction, &consumer)?.ok_or_else(not_registered)?;
+            let capture = registration.capture;
+            let watched = Watched::by_id(&transaction, capture, names)?.ok_or_else(not_registered)?;
+            let position = match start {
+                Start::Position(position) => {
+                    consumers::move_to(&transaction, &registration, &position, names)?;
+                    position
+                }
+                start => consumers::register(&transaction, &watched, &consumer, &start, names)?,
+            };
             transaction.commit()?;
             Ok((capture, position))
         };
         let (capture, position) = run(self.writing().await?, "rewinding", rewind).await?;
+        self.set_shown(self.shown().map(Shown::unread));
         self.seed(capture, &position).await?;
         Ok(position)
     }
@@ -222,10 +229,12 @@ impl Capture {
                 None => consumers::register(&transaction, &watched, &who, &start, &settings.names)?,
             };
             let head = registry::head(&transaction, watched.objects)?;
+            let shown = Shown::to(&transaction, &who)?;
             transaction.commit()?;
-            Ok((watched.objects.capture, position, head))
+            Ok((watched.objects.capture, position, head, shown))
         };
-        let (capture, position, head) = run(self.writing().await?, "watching", open).await?;
+        let (capture, position, head, shown) = run(self.writing().await?, "watching", open).await?;
+        self.set_shown(shown);
         self.seed(capture, &position).await?;
         let mut reader = locked(&self.reader);
         reader.verified = Some(head);
@@ -250,6 +259,21 @@ impl Capture {
                 return Ok(());
             }
         }
+    }
+
+    async fn read_on(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
+        let wanted = Wanted::new(cursors, limit);
+        let slices = match self.ahead.finish(&wanted).await {
+            Some(slices) => slices,
+            None => self.read_now(cursors, limit).await?,
+        };
+        if let Some(next) = wanted.after(&slices).filter(|_| self.settings.kind == Kind::Journal) {
+            let reading = self.reading().await?.clone();
+            let task =
+                tokio::spawn(read_once(reading, self.reader.clone(), self.settings.clone(), next.clone()));
+            self.ahead.begin(next, task);
+        }
+        Ok(slices)
     }
 
     async fn read_now(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {

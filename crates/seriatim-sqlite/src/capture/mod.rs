@@ -28,12 +28,14 @@ mod consumers;
 mod slices;
 mod reader;
 mod ahead;
+mod shown;
 mod prune;
 mod lag;
 mod feed;
 mod installing;
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use seriatim::name::FeedName;
@@ -46,6 +48,7 @@ use names::Kind;
 use reader::SharedReader;
 use sentences::Names;
 use settings::Settings;
+use shown::Shown;
 
 /// A SQLite file whose tables are watched.
 ///
@@ -86,6 +89,8 @@ pub struct Capture {
     writing: OnceCell<Database>,
     reader: SharedReader,
     ahead: Ahead,
+    /// What is noted for the consumer that opened it, when its store is in another file.
+    shown: Mutex<Option<Shown>>,
 }
 
 impl Capture {
@@ -99,6 +104,7 @@ impl Capture {
             writing: OnceCell::new(),
             reader: SharedReader::default(),
             ahead: Ahead::default(),
+            shown: Mutex::default(),
         }
     }
 

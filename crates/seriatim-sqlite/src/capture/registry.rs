@@ -20,8 +20,13 @@ const CONSUMER_READ: &str = include_str!("../../queries/consumer_read.sql");
 const CONSUMER_BY_ID: &str = include_str!("../../queries/consumer_by_id.sql");
 
 /// The tables of the books.
-pub(super) const COMPONENT: Component =
-    Component { name: "source", migrations: &[include_str!("../../migrations/source/0001_registry.sql")] };
+pub(super) const COMPONENT: Component = Component {
+    name: "source",
+    migrations: &[
+        include_str!("../../migrations/source/0001_registry.sql"),
+        include_str!("../../migrations/source/0002_shown.sql"),
+    ],
+};
 
 /// A capture as it is written down.
 #[derive(Clone, Debug, PartialEq)]

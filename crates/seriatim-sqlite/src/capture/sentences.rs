@@ -160,6 +160,15 @@ impl Names {
         attention(what, self.read_all_again())
     }
 
+    pub(super) fn never_shown(&self, position: &Position, shown: i64) -> SourceError {
+        let what = format!(
+            "feed {}: position {position} is beyond what {} has ever shown, which is {shown}: \
+             the file was restored from a backup that is older than the store's checkpoint",
+            self.feed, self.file
+        );
+        attention(what, self.read_all_again())
+    }
+
     pub(super) fn snapshot_gone(&self, position: &Position) -> SourceError {
         let what = format!(
             "feed {}: the snapshot that position {position} belongs to is gone from {}",

@@ -152,6 +152,11 @@ fn prepare(connection: &mut rusqlite::Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Who the store in this file is, if there is one.
+pub(crate) fn identity_in(connection: &rusqlite::Connection) -> rusqlite::Result<Option<StoreId>> {
+    if version(connection, COMPONENT.name)? == 0 { Ok(None) } else { identity(connection) }
+}
+
 fn identity(connection: &rusqlite::Connection) -> rusqlite::Result<Option<StoreId>> {
     connection.query_row(IDENTITY, [], |row| rows::store_id(row, 0)).optional()
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seriatim::change::Position;
 use seriatim::name::Partition;
-use seriatim::source::{Cursor, Feed, Limit, SourceError, Start};
+use seriatim::source::{Cursor, Feed, Install, Limit, SourceError, Start};
 
 use crate::capture_kit::{File, Follower, LIMIT, consumer, told};
 
@@ -37,6 +37,7 @@ async fn groups_that_meet_are_read_together_from_there_on() {
     let file = File::with(ORDERS);
     let follower = Follower::open(file.source().journal("orders").partitions(3), Start::Now).await;
     fill(&file, 1, 100);
+    follower.capture.read(&follower.cursors, LIMIT).await.unwrap();
     let slices = follower.capture.read(&[cursor(2, 10), cursor(0, 40), cursor(1, 10)], LIMIT).await.unwrap();
     let served: Vec<u32> = slices.iter().map(|slice| slice.partition.0).collect();
     assert_eq!(served, [2, 1]);
@@ -246,4 +247,69 @@ async fn waiting_ends_with_a_commit_and_not_with_one_that_is_none_of_its_busines
     assert!(waited.is_ok(), "the commit ended it");
     assert_eq!(told(&follower.drain().await), [r#"insert {"id":1}"#]);
     follower.capture.wait(Duration::from_millis(5)).await;
+}
+
+/// A consumer that has read ten changes of a file whose backup has none of them.
+async fn restored_from_before() -> (File, Follower) {
+    let file = File::with(ORDERS);
+    let mut follower = Follower::open(file.source().journal("orders"), Start::Now).await;
+    fill(&file, 1, 2);
+    follower.drain().await;
+    file.sql(&format!("vacuum into '{}'", file.folder.path().join("backup.db").display()));
+    fill(&file, 3, 10);
+    follower.drain().await;
+    (file, follower)
+}
+
+#[tokio::test]
+async fn a_restored_file_that_has_gone_on_since_is_noticed_too() {
+    let (file, follower) = restored_from_before().await;
+    let path = file.folder.path().join("backup.db");
+    let application = rusqlite::Connection::open(&path).unwrap();
+    for id in 100..150 {
+        application.execute("insert into orders (id) values (?1)", [id]).unwrap();
+    }
+    let restored = seriatim_sqlite::Source::new(&path).journal("orders");
+    restored.open(&follower.consumer, &Start::Now).await.unwrap();
+    let refused = restored.read(&follower.cursors, LIMIT).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("restored from a backup that is older than the store's checkpoint"),
+        "{refused}"
+    );
+    let again = restored.read(&follower.cursors, LIMIT).await.unwrap_err().to_string();
+    assert_eq!(again, refused, "and it stays refused");
+}
+
+#[tokio::test]
+async fn a_file_restored_in_place_under_a_reader_is_noticed() {
+    let (file, mut follower) = restored_from_before().await;
+    let backup = rusqlite::Connection::open(file.folder.path().join("backup.db")).unwrap();
+    let mut live = rusqlite::Connection::open(file.path()).unwrap();
+    let restoring = rusqlite::backup::Backup::new(&backup, &mut live).unwrap();
+    restoring.run_to_completion(1000, std::time::Duration::ZERO, None).unwrap();
+    drop(restoring);
+    for id in 100..150 {
+        live.execute("insert into orders (id) values (?1)", [id]).unwrap();
+    }
+    let refused = follower.try_read(LIMIT).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("restored from a backup that is older than the store's checkpoint"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_rewound_consumer_goes_on_wherever_it_was_set() {
+    let (_file, mut follower) = restored_from_before().await;
+    let newest = follower.capture.newest().await.unwrap();
+    for start in [Start::Position(Position::number(3)), Start::Now, Start::Position(newest), Start::Beginning]
+    {
+        let position = follower.capture.rewind(&follower.consumer, &start).await.unwrap();
+        for cursor in &mut follower.cursors {
+            cursor.after = position.clone();
+        }
+        follower.drain().await;
+    }
+    let gone = Start::Position(Position::number(1_000));
+    assert!(follower.capture.rewind(&follower.consumer, &gone).await.is_err());
 }

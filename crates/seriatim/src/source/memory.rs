@@ -69,6 +69,7 @@ impl MemoryFeed {
         match start {
             Start::Beginning => 0,
             Start::Now => *self.newest.borrow(),
+            Start::Position(position) => place(position),
             Start::Time(time) => {
                 self.state().changes.iter().take_while(|change| change.at < *time).count() as u64
             }

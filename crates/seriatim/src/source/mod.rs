@@ -42,6 +42,8 @@ pub enum Start {
     Now,
     /// Changes from this moment on, as far back as the source still has them.
     Time(Timestamp),
+    /// What comes after a position that the source still retains.
+    Position(Position),
 }
 
 /// Who consumes a feed, by the source's own books: retention waits for each consumer.
