@@ -46,7 +46,10 @@ fn write(rows: &[Row]) -> Result<()> {
     let mut table = Table::titled(["measurement", "value", "limit", "ratio", "aim", "peak memory"]);
     for row in rows {
         let verdict = if row.reaches_its_aim() { GOOD } else { BAD };
-        let number = |number: f64| format!("{} {}", grouped(number as u64), row.unit);
+        let number = |number: f64| match number {
+            small if small < 100.0 => format!("{small} {}", row.unit),
+            number => format!("{} {}", grouped(number as u64), row.unit),
+        };
         table.row([
             (PLAIN, row.name.clone()),
             (PLAIN, number(row.value)),
