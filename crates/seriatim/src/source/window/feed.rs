@@ -252,7 +252,8 @@ impl<P: Processor> Shared<P> {
             partition: Partition(0),
             id: xxh64(position.to_string().as_bytes(), 0),
             position,
-            key: Some(Key::of("tracker", Value::Text(self.name.as_str().into()))),
+            // A window has no object that could step aside when it fails: what comes after it waits for it.
+            key: None,
             op: Op::Event,
             at,
             before: None,
