@@ -5,7 +5,7 @@
 //!   live 1, 2, 3, … ──▶ owner (two fight for each lease) ──▶ seen, or parked ──▶ seen again by an owner, or discarded by a person
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -247,34 +247,44 @@ impl Fleet {
     }
 }
 
-/// What became of every change of every object: seen ones in the order in which they were handled, and dropped ones.
-async fn account(
-    place: &Place,
-    store: &PostgresStore,
-) -> (BTreeMap<String, Vec<u64>>, BTreeMap<String, BTreeSet<u64>>) {
-    let mut seen: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for row in place.client().await.query("select key, id from seen order by n", &[]).await.unwrap() {
-        seen.entry(row.get(0)).or_default().push(row.get::<_, i64>(1).cast_unsigned());
+/// What became of changes of one object: handled, or dropped by one discard.
+struct Event {
+    /// Microseconds, by the server's clock.
+    at: i64,
+    ids: Vec<u64>,
+}
+
+/// What became of all changes, by object, in the order of time.
+async fn account(place: &Place, store: &PostgresStore) -> BTreeMap<String, Vec<Event>> {
+    let mut events: BTreeMap<String, Vec<Event>> = BTreeMap::new();
+    let seen = "select key, id, (extract(epoch from at) * 1000000)::bigint from seen order by id";
+    for row in place.client().await.query(seen, &[]).await.unwrap() {
+        let ids = vec![row.get::<_, i64>(1).cast_unsigned()];
+        events.entry(row.get(0)).or_default().push(Event { at: row.get(2), ids });
     }
-    let mut dropped: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     for discard in store.discarded(&feed(), usize::MAX).await.unwrap() {
-        let all = (1..=CHANGES).map(|number| live(discard.partition, number));
-        let of_object =
-            all.filter(|change| change.key.as_ref() == Some(&discard.key)).map(|change| change.id);
-        let ids: Vec<u64> = of_object.filter(|id| (discard.first..=discard.last).contains(id)).collect();
+        let mut ids = ids_of(&discard.key);
+        ids.retain(|id| (discard.first..=discard.last).contains(id));
         assert_eq!(ids.len() as u64, discard.changes, "a tail has no gaps: {discard:?}");
-        for id in ids {
-            assert!(dropped.entry(discard.key.to_string()).or_default().insert(id), "{id} was dropped twice");
-        }
+        let at = discard.at.as_microsecond();
+        events.entry(discard.key.to_string()).or_default().push(Event { at, ids });
     }
-    (seen, dropped)
+    events.values_mut().for_each(|events| events.sort_by_key(|event| event.at));
+    events
+}
+
+/// All changes of an object, in order.
+fn ids_of(key: &Key) -> Vec<u64> {
+    let partitions = (0..PARTITIONS).map(Partition);
+    let all = partitions.flat_map(|partition| (1..=CHANGES).map(move |number| live(partition, number)));
+    all.filter(|change| change.key.as_ref() == Some(key)).map(|change| change.id).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owners_retries_and_discards_at_once_lose_double_and_reorder_nothing() {
     let place = Place::new();
     place
-        .run("create table seen (n bigint generated always as identity, id bigint unique, key text not null)")
+        .run("create table seen (id bigint unique, key text not null, at timestamptz not null default clock_timestamp())")
         .await;
     let first = place.store().await;
     first.ensure(&feed(), PARTITIONS, &Position::number(0)).await.unwrap();
@@ -302,20 +312,11 @@ async fn owners_retries_and_discards_at_once_lose_double_and_reorder_nothing() {
     tokio::time::timeout(std::time::Duration::from_secs(120), tasks.join_all())
         .await
         .expect("all come to an end");
-    let (seen, discarded) = account(&place, &first).await;
+    let mut account = account(&place, &first).await;
     for key in objects() {
-        let name = key.to_string();
-        let empty = (Vec::new(), BTreeSet::new());
-        let (seen, discarded) =
-            (seen.get(&name).unwrap_or(&empty.0), discarded.get(&name).unwrap_or(&empty.1));
-        assert!(seen.is_sorted(), "{name} was handled out of order: {seen:?}");
-        let mut all: Vec<u64> = seen.iter().chain(discarded).copied().collect();
-        all.sort_unstable();
-        let partitions = (0..PARTITIONS).map(Partition);
-        let lived = partitions.flat_map(|partition| (1..=CHANGES).map(move |number| live(partition, number)));
-        let expected: Vec<u64> =
-            lived.filter(|change| change.key.as_ref() == Some(&key)).map(|change| change.id).collect();
-        assert_eq!(all, expected, "{name}: each change once, seen or dropped");
+        let events = account.remove(&key.to_string()).unwrap_or_default();
+        let ids: Vec<u64> = events.into_iter().flat_map(|event| event.ids).collect();
+        assert_eq!(ids, ids_of(&key), "{key}: each change once, handled or dropped, in order");
     }
     let (seen, dropped) =
         (place.number("select count(*) from seen").await.cast_unsigned(), dropped.load(Ordering::Relaxed));
