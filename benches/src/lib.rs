@@ -5,6 +5,7 @@
 
 mod journal_drain;
 mod machine;
+mod protect;
 
 use serde::Serialize;
 
@@ -42,7 +43,14 @@ impl Row {
 }
 
 /// The names of all measurements, in the order in which they are taken.
-pub const NAMES: [&str; 2] = ["journal-drain-sqlite", "growth-backlog-sqlite"];
+pub const NAMES: &[&str] = &[
+    "journal-drain-sqlite",
+    "growth-backlog-sqlite",
+    "protect-sqlite",
+    "growth-once-sqlite",
+    #[cfg(feature = "dynamodb")]
+    "protect-dynamodb",
+];
 
 /// Takes the measurements of these names. `progress` is told what is being done.
 pub async fn measure(
@@ -62,6 +70,15 @@ pub async fn measure(
         rows.extend(small.map(|small| journal_drain::growth(&small, &large)));
         rows.insert(0, large);
         rows.retain(|row| names.contains(&row.name.as_str()));
+    }
+    let growth = names.contains(&"growth-once-sqlite");
+    if names.contains(&"protect-sqlite") || growth {
+        let measured = protect::on_sqlite(growth, progress).await?;
+        rows.extend(measured.into_iter().filter(|row| names.contains(&row.name.as_str())));
+    }
+    #[cfg(feature = "dynamodb")]
+    if names.contains(&"protect-dynamodb") {
+        rows.extend(protect::dynamodb::on_dynamodb(progress).await?);
     }
     Ok(rows)
 }
