@@ -7,7 +7,7 @@ use seriatim::handler::Context;
 use seriatim::lease::{Lease, LeaseView};
 use seriatim::store::{Session, Store};
 use seriatim::{Change, Columns, FeedName, HostName, Key, Op, Partition, Position, Row, Value};
-use seriatim_postgres::PostgresStore;
+use seriatim_postgres::{PostgresLedger, PostgresStore};
 use seriatim_postgres::tokio_postgres::{Client, NoTls, connect};
 use seriatim_testkit::servers::Postgres;
 
@@ -38,6 +38,10 @@ impl Place {
 
     pub async fn store(&self) -> PostgresStore {
         PostgresStore::connect(&self.url).await.unwrap()
+    }
+
+    pub async fn ledger(&self) -> PostgresLedger {
+        PostgresLedger::connect(&self.url).await.unwrap()
     }
 
     /// A connection of the test's own.
