@@ -53,6 +53,12 @@ impl Place {
         self.client().await.batch_execute(sql).await.unwrap();
     }
 
+    /// Returns when somebody in this database waits for a lock.
+    pub async fn waits_for_a_lock(&self) {
+        let waiting = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+        until("somebody waits for a lock", async || self.number(waiting).await > 0).await;
+    }
+
     pub async fn number(&self, sql: &str) -> i64 {
         self.client().await.query_one(sql, &[]).await.unwrap().get(0)
     }
