@@ -17,6 +17,7 @@ mod capture;
 mod sequencer;
 mod effect;
 mod transaction;
+mod turns;
 
 /// The driver that this crate speaks to PostgreSQL with, for handlers of one's own.
 pub use tokio_postgres;

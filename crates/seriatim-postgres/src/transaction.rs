@@ -30,6 +30,7 @@ use tokio_postgres::{IsolationLevel, Transaction};
 use crate::database::Database;
 use crate::effect::{failure_of, of_handler};
 use crate::store::{PostgresStore, Right, carry_out};
+use crate::turns::{AGAIN, Turns, collided};
 
 const BEGIN: &str = include_str!("../queries/transaction_begin.sql");
 const CHECKPOINT: &str = include_str!("../queries/transaction_checkpoint.sql");
@@ -77,6 +78,7 @@ pub struct InTransaction<E> {
     effect: E,
     /// Leases whose last commit was sent and never answered for, by their epoch then.
     in_doubt: Mutex<HashMap<LeaseId, Epoch>>,
+    turns: Turns,
 }
 
 /// Runs `effect` inside the transaction that also moves the checkpoint: both happen, or neither.
@@ -109,12 +111,35 @@ pub struct InTransaction<E> {
 /// # }
 /// ```
 pub fn in_transaction<E: Effect>(store: &PostgresStore, effect: E) -> InTransaction<E> {
-    InTransaction { database: store.database().clone(), effect, in_doubt: Mutex::default() }
+    InTransaction {
+        database: store.database().clone(),
+        effect,
+        in_doubt: Mutex::default(),
+        turns: Turns::default(),
+    }
 }
 
 #[async_trait]
 impl<E: Effect> TransactionalHandler for InTransaction<E> {
     async fn handle_and_checkpoint(
+        &self,
+        changes: &[Change],
+        checkpoint: &Checkpoint,
+        context: &Context,
+    ) -> Result<(), CommitError> {
+        let feed = &context.lease.id.feed;
+        for _ in 0..AGAIN {
+            match self.try_once(changes, checkpoint, context).await {
+                Err(error) if collided(&error) => self.turns.take_turns(feed),
+                done => return done,
+            }
+        }
+        self.try_once(changes, checkpoint, context).await
+    }
+}
+
+impl<E: Effect> InTransaction<E> {
+    async fn try_once(
         &self,
         changes: &[Change],
         checkpoint: &Checkpoint,
@@ -134,13 +159,21 @@ impl<E: Effect> TransactionalHandler for InTransaction<E> {
             .map_err(before)?;
         let mark = format!("{:016x}", fastrand::u64(..));
         self.check_fence(&transaction, lease, &mark, context.timeout).await?;
+        self.take_turn(&transaction, lease).await?;
         self.affect(changes, &transaction, context.timeout).await?;
         self.move_checkpoint(&transaction, lease, checkpoint, &mark).await?;
         self.commit(transaction, lease).await
     }
-}
 
-impl<E: Effect> InTransaction<E> {
+    async fn take_turn(&self, transaction: &Pooled<'_>, lease: &Lease) -> Result<(), CommitError> {
+        let feed = &lease.id.feed;
+        let turn = async {
+            let statement = transaction.prepare_cached(self.turns.lock_sql(feed)).await?;
+            transaction.query_one(&statement, &[&feed.as_str()]).await
+        };
+        turn.await.map(drop).map_err(|cause| nothing_done(self.database.error(DOING, cause).into()))
+    }
+
     fn refuse_in_doubt(&self, lease: &Lease) -> Result<(), CommitError> {
         let mut in_doubt = self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner);
         match in_doubt.get(&lease.id) {

@@ -125,6 +125,24 @@ impl Fleet {
         command.stdout(std::process::Stdio::null()).stderr(log).spawn().unwrap()
     }
 
+    /// Waits until so many changes are handled; says how things stand when that never comes.
+    #[track_caller]
+    fn until_handled(&self, count: u64) {
+        let began = seriatim::clock::now();
+        while self.handled() < count {
+            let log = || std::fs::read_to_string(self.shop.path("hosts.log")).unwrap_or_default();
+            let last = || log().lines().rev().take(30).collect::<Vec<_>>().join("\n");
+            assert!(
+                began.elapsed() < Duration::from_secs(90),
+                "{} of {count} are handled\n{}\n{}",
+                self.handled(),
+                self.run("status").stdout,
+                last()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn handled(&self) -> u64 {
         self.number_at_last("select count(*) from handled") as u64
     }
@@ -259,7 +277,7 @@ fn killed_at_any_moment_many_times_the_totals_are_exact() {
         living.retain_mut(|host| host.try_wait().unwrap().is_none());
     }
     let committed = writers.stop() + 300;
-    until("the rest is handled", || fleet.handled() >= committed);
+    fleet.until_handled(committed);
     living.into_iter().for_each(end);
     fleet.run("run --once").expect(0, &["exactly-once"]);
     assert!(committed > 600, "the test did something: {committed}");
@@ -290,7 +308,7 @@ fn a_server_that_is_restarted_and_connections_that_are_cut_lose_and_double_nothi
             server.restart().unwrap();
         }
     }
-    until("the rest is handled", || fleet.handled() >= committed);
+    fleet.until_handled(committed);
     hosts.into_iter().for_each(end);
     fleet.assert_exact(committed);
 }

@@ -27,6 +27,8 @@ create table seriatim.consumer (
     existing bigint not null,
     -- Everything up to here is handled: a tick (journal) or a number (log).
     consumed bigint not null,
+    -- Log: it was shown numbers up to here, where its store is elsewhere.
+    shown bigint,
     seen_at timestamptz not null default now(),
     unique (feed, store)
 );

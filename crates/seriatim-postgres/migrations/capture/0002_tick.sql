@@ -74,7 +74,7 @@ $$;
 -- other numbers, so a position from before the restore is found out.
 create function seriatim.next_tick(which bigint) returns bigint
 language sql volatile as $$
-    select coalesce(pg_catalog.max(t.n), 0) + 1 + pg_catalog.floor(pg_catalog.random() * 1000)::bigint
+    select coalesce(pg_catalog.max(t.n), 0) + 1 + pg_catalog.floor(pg_catalog.random() * 1000000)::bigint
     from seriatim.tick t where t.capture = which
 $$;
 

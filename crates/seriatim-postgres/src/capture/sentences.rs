@@ -160,6 +160,10 @@ impl Names {
         attention(what, self.read_all_again())
     }
 
+    pub(crate) fn moved_meanwhile(&self) -> SourceError {
+        SourceError::unavailable(format!("feed {}: reading on", self.feed), "it was rewound in the meantime")
+    }
+
     pub(crate) fn backfill_gone(&self, position: &Position) -> SourceError {
         let what = format!(
             "feed {}: the reading of existing rows that position {position} belongs to is gone from {}",

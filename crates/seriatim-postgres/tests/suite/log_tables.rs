@@ -343,3 +343,28 @@ async fn a_table_that_was_dropped_and_made_anew_is_watched_anew() {
         assert_eq!(follower.states.len(), 20);
     }
 }
+
+#[tokio::test]
+async fn a_log_that_is_older_than_its_consumers_checkpoint_is_found_out() {
+    let shop = Shop::with("create table orders (id int primary key, amount int)").await;
+    let mut follower = Follower::open(shop.source().log("orders").partitions(1), Start::Now).await;
+    shop.sql("insert into orders values (1, 1), (2, 1)").await;
+    follower.drain().await;
+    // The books as a backup of this moment has them, while both go on.
+    let backup = shop.number("select shown from seriatim.consumer").await;
+    shop.sql("update orders set amount = 2").await;
+    follower.drain().await;
+    shop.sql(&format!("update seriatim.consumer set shown = {backup}; insert into orders values (3, 1)"))
+        .await;
+    let again = shop.source().log("orders").partitions(1);
+    again.open(&follower.consumer, &Start::Now).await.unwrap();
+    let refused = again.read(&follower.cursors, LIMIT).await.unwrap_err().to_string();
+    assert!(refused.contains("restored from a backup"), "{refused}");
+    follower.try_read(LIMIT).await.map(drop).unwrap_err();
+    let refused = follower.try_read(LIMIT).await.map(drop).unwrap_err().to_string();
+    assert!(refused.contains("restored from a backup"), "under a reader, too: {refused}");
+    let start = again.rewind(&follower.consumer, &Start::Now).await.unwrap();
+    follower.cursors.iter_mut().for_each(|cursor| cursor.after = start.clone());
+    shop.sql("insert into orders values (4, 1)").await;
+    assert_eq!(follower.drain().await.len(), 1);
+}

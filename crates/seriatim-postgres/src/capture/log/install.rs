@@ -191,6 +191,21 @@ fn refused(base: &Base, cause: tokio_postgres::Error) -> Fault {
     }
 }
 
+/// Where the partitions of a consumer are, as far as they said.
+async fn positions(
+    transaction: &Transaction<'_>,
+    base: &Base,
+    table: u32,
+    name: &str,
+) -> Result<Vec<i64>, Fault> {
+    let sql = base.database.sql(
+        "select positions from seriatim.log_consumer \
+         where log = (select id from seriatim.log where watched::oid = $1) and name = $2",
+    );
+    let row = transaction.query_opt(&*sql, &[&table, &name]).await?;
+    Ok(row.map(|row| row.get(0)).unwrap_or_default())
+}
+
 /// Registers the consumer, anew if it was registered before, and returns where it begins.
 pub(super) async fn register(
     transaction: &Transaction<'_>,
@@ -202,6 +217,7 @@ pub(super) async fn register(
 ) -> Result<Position, Fault> {
     let (database, names) = (&base.database, &base.settings.names);
     let name = consumer_name(consumer);
+    let behind = positions(transaction, base, table.oid, &name).await?;
     transaction
         .execute(&*database.sql("select seriatim.log_forget($1::oid::regclass, $2)"), &[&table.oid, &name])
         .await?;
@@ -218,10 +234,12 @@ pub(super) async fn register(
     if let Some(elsewhere) = elsewhere {
         number = elsewhere;
         let sql = database.sql(
-            "update seriatim.log_consumer set begins = $3, positions = array[$3] \
+            "update seriatim.log_consumer set begins = $3, positions = array_append($4, $3) \
              where log = (select id from seriatim.log where watched::oid = $1) and name = $2",
         );
-        transaction.execute(&*sql, &[&table.oid, &name, &number]).await?;
+        // Only one partition may be meant: what others still need is kept until they say where they are.
+        let behind = if matches!(start, Start::Position(_)) { behind } else { Vec::new() };
+        transaction.execute(&*sql, &[&table.oid, &name, &number, &behind]).await?;
     }
     let capture = match registry::entry(transaction, database, Kind::Log, table.oid, key, names).await? {
         Some(entry) => entry.id,

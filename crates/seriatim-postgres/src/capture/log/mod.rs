@@ -15,6 +15,7 @@ mod place;
 mod books;
 mod install;
 mod read;
+mod shown;
 mod lag;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +30,7 @@ use super::table::Table;
 use crate::database::Client;
 use books::{State, Watched, consumer_name, head, place};
 use place::Rows;
+use shown::Shown;
 
 const NOTE: &str = include_str!("../../../queries/log_note.sql");
 
@@ -36,6 +38,7 @@ const NOTE: &str = include_str!("../../../queries/log_note.sql");
 #[derive(Default)]
 pub(super) struct Log {
     known: Mutex<Option<(u32, Arc<Watched>)>>,
+    shown: Shown,
 }
 
 impl Log {
@@ -92,11 +95,21 @@ impl Capturing for Log {
         wrong: Wrong,
     ) -> Result<Position, Fault> {
         self.forget();
-        install::open(base, consumer, start, wrong).await
+        let position = install::open(base, consumer, start, wrong).await?;
+        let client = base.database.client().await?;
+        self.shown.to(&client, base, consumer).await?;
+        Ok(position)
     }
 
     async fn read(&self, base: &Base, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, Fault> {
-        read::read(self, base, cursors, limit).await
+        if cursors.is_empty() {
+            return Ok(Vec::new());
+        }
+        let client = base.database.client().await?;
+        self.shown.refuse_beyond(&client, base, cursors).await?;
+        let slices = read::read(self, base, cursors, limit).await?;
+        self.shown.note(&client, base, &slices).await?;
+        Ok(slices)
     }
 
     async fn consumed(&self, base: &Base, consumer: &Consumer, positions: &[Position]) -> Result<u64, Fault> {
@@ -118,6 +131,7 @@ impl Capturing for Log {
 
     async fn close(&self, base: &Base, consumer: &Consumer) -> Result<(), Fault> {
         self.forget();
+        self.shown.forget();
         install::close(base, consumer).await
     }
 
@@ -132,6 +146,7 @@ impl Capturing for Log {
         let key = &state.key;
         let position = install::register(&transaction, base, consumer, start, &watched.table, key).await?;
         transaction.commit().await?;
+        self.shown.unread();
         Ok(position)
     }
 
