@@ -34,12 +34,13 @@ fn chosen(given: &[String]) -> Result<Vec<&'static str>> {
     if given.is_empty() {
         return Ok(NAMES.to_vec());
     }
-    let known = |name: &String| NAMES.into_iter().find(|known| known == name).ok_or_else(|| unknown(name));
+    let known =
+        |name: &String| NAMES.iter().copied().find(|known| known == name).ok_or_else(|| unknown(name));
     given.iter().map(known).collect()
 }
 
 fn unknown(name: &str) -> Error {
-    Error::usage(format!("there is no measurement {name:?}")).help(instead_of(name, &NAMES))
+    Error::usage(format!("there is no measurement {name:?}")).help(instead_of(name, NAMES))
 }
 
 fn write(rows: &[Row]) -> Result<()> {

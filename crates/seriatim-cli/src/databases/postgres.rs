@@ -50,6 +50,7 @@ pub fn capture(database: &Database, feed: &FeedConfig) -> Capture {
     let capture = match feed.capture {
         CaptureKind::Journal => source.journal(&feed.table),
         CaptureKind::Log => source.log(&feed.table),
+        CaptureKind::Window => unreachable!("the configuration refuses it"),
     };
     let capture = capture.named(feed.name.clone()).partitions(feed.partitions).every(feed.every);
     let capture = match &feed.key {

@@ -482,7 +482,7 @@ async fn run_once_that_can_park_no_more_fails_with_the_reason() {
     (0..9).for_each(|key| scene.work.falls_ill(key, || Failure::poison("no")));
     (0..20_000).for_each(|n| scene.push(n, n));
     let stopped = scene.host("a").run_once().await.unwrap_err().to_string();
-    assert!(stopped.contains("can park no more: 9 objects are parked, which is the most"), "{stopped}");
+    assert!(stopped.contains("cannot go on: 9 objects are parked, which is the most"), "{stopped}");
 }
 
 #[tokio::test(start_paused = true)]

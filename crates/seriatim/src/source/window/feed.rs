@@ -17,7 +17,7 @@ use crate::change::{Change, Op, Position};
 use crate::handler::{Context, Failure, Handler};
 use crate::name::{FeedName, Partition};
 use crate::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
-use crate::value::{Columns, Key, Row, Value};
+use crate::value::{Columns, Row, Value};
 
 /// What the feed and the handler of one processor share.
 pub(super) struct Shared<P: Processor> {
