@@ -68,6 +68,8 @@ pub const NAMES: &[&str] = &[
     "webhook-echo",
     "protect-sqlite",
     "growth-once-sqlite",
+    "protect-postgres",
+    "growth-once-postgres",
     #[cfg(feature = "dynamodb")]
     "protect-dynamodb",
 ];
@@ -109,6 +111,11 @@ pub async fn measure(
     let growth = names.contains(&"growth-once-sqlite");
     if names.contains(&"protect-sqlite") || growth {
         let measured = protect::on_sqlite(growth, progress).await?;
+        rows.extend(measured.into_iter().filter(|row| names.contains(&row.name.as_str())));
+    }
+    let growth = names.contains(&"growth-once-postgres");
+    if names.contains(&"protect-postgres") || growth {
+        let measured = protect::postgres::on_postgres(growth, progress).await?;
         rows.extend(measured.into_iter().filter(|row| names.contains(&row.name.as_str())));
     }
     #[cfg(feature = "dynamodb")]

@@ -1,5 +1,7 @@
 //! Protecting an effect that does nothing, nobody else asking, against the two bare writes that it needs.
 
+pub(crate) mod postgres;
+
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;

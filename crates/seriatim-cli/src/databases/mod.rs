@@ -17,7 +17,8 @@ use crate::config::{Database, FeedConfig};
 use crate::error::{Error, Result};
 use crate::setup::Guarantee;
 
-pub use ledger::{existing_ledger, open_ledger};
+pub use ledger::{existing_ledger, make_ledger, open_ledger};
+pub use postgres::ledger_script as postgres_ledger_script;
 
 /// A store that is open.
 #[derive(Clone)]

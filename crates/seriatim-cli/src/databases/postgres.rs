@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use seriatim::handler::Handling;
+use seriatim::once::Ledger;
 use seriatim::source::Shape;
 use seriatim_postgres::{
-    Capture, Database, PostgresError, PostgresStore, Source, SqlEffect, SqlProblem, in_transaction,
+    Capture, Database, PostgresError, PostgresLedger, PostgresStore, Source, SqlEffect, SqlProblem,
+    in_transaction,
 };
 
 use super::Sql;
@@ -20,6 +22,27 @@ pub async fn open_store(database: &Database) -> Result<Arc<PostgresStore>> {
 pub async fn existing_store(database: &Database) -> Result<Option<Arc<PostgresStore>>> {
     let opened = PostgresStore::existing(database.clone()).await;
     opened.map(|store| store.map(Arc::new)).map_err(unusable)
+}
+
+/// Connected and made by its first use, with the patience of whoever protects something: a server that has no connection left
+/// just now is waited for.
+pub fn ledger(database: &Database) -> Arc<dyn Ledger> {
+    Arc::new(PostgresLedger::when_needed(database.clone()))
+}
+
+pub async fn existing_ledger(database: &Database) -> Result<Option<Arc<dyn Ledger>>> {
+    let opened = PostgresLedger::existing(database.clone()).await.map_err(unusable)?;
+    Ok(opened.map(|ledger| Arc::new(ledger) as Arc<dyn Ledger>))
+}
+
+/// Makes the ledger now.
+pub async fn make_ledger(database: &Database) -> Result<()> {
+    PostgresLedger::on(database.clone()).await.map(drop).map_err(unusable)
+}
+
+/// The SQL that makes what the ledger lacks.
+pub async fn ledger_script(database: &Database) -> Result<String> {
+    PostgresLedger::script(database).await.map_err(unusable)
 }
 
 pub fn capture(database: &Database, feed: &FeedConfig) -> Capture {

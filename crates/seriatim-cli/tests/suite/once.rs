@@ -304,6 +304,42 @@ mod sqlite {
     }
 }
 
+mod postgres {
+    use super::{Place, ran};
+    use seriatim_testkit::servers::Postgres;
+
+    /// A database of its own, in which nobody has been.
+    fn new() -> (Place,) {
+        let server = Postgres::shared();
+        (Place::at(&server.url_of(&server.database().unwrap())),)
+    }
+
+    all_on!(new());
+
+    #[test]
+    fn looking_makes_nothing() {
+        let (place,) = new();
+        assert_eq!(place.of("list --json").expect(0, &[]).stdout, "[]\n");
+        place.of("show --processor a --id 1").expect(1, &["nothing is known"]);
+        place.of("init --print sql").expect(0, &["create schema", "create table seriatim.once"]);
+        place.of("init --print terraform").expect(2, &["--print sql"]);
+        place.of("init").expect(0, &["the ledger is there"]);
+        let printed = place.of("init --print sql").expect(0, &[]).stdout;
+        assert_eq!(printed.trim(), "", "nothing is left to be made");
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_waited_for() {
+        let server = Postgres::start().unwrap();
+        let place = Place::at(&server.url_of(&server.database().unwrap()));
+        server.stop().unwrap();
+        place.run("1", "--max-wait 0s", "echo no").expect(1, &["connecting to"]);
+        let waiting = place.script("1", "--max-wait 120s", "echo now").spawn().unwrap();
+        server.start_again().unwrap();
+        assert_eq!(ran(waiting).expect(0, &[]).stdout, "now\n");
+    }
+}
+
 #[cfg(feature = "dynamodb")]
 mod dynamodb {
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -9,6 +9,7 @@
 
 mod rows;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,6 +18,7 @@ use seriatim::once::{
     Started, State,
 };
 use seriatim::store::StoreError;
+use tokio::sync::OnceCell;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -60,6 +62,8 @@ const TRIES: usize = 10;
 #[derive(Clone, Debug)]
 pub struct PostgresLedger {
     database: Database,
+    /// Whether its tables are known to be there.
+    made: Arc<OnceCell<()>>,
 }
 
 impl PostgresLedger {
@@ -70,8 +74,15 @@ impl PostgresLedger {
 
     /// The ledger in a database that is known already, making the schema and the tables that are missing.
     pub async fn on(database: Database) -> Result<Self, PostgresError> {
-        migrate(&database, &COMPONENT).await?;
-        Ok(PostgresLedger { database })
+        let ledger = PostgresLedger::when_needed(database);
+        ledger.make().await?;
+        Ok(ledger)
+    }
+
+    /// The ledger in a database that need not be reachable yet: what is missing is made by the first operation that gets through.
+    /// [`Once`](seriatim::Once) is patient with operations, so a server that is busy or away is waited for.
+    pub fn when_needed(database: Database) -> Self {
+        PostgresLedger { database, made: Arc::default() }
     }
 
     /// The ledger in a database that is known already, if there is one; `None` when its tables are missing. Makes nothing.
@@ -92,6 +103,20 @@ impl PostgresLedger {
         &self.database
     }
 
+    async fn make(&self) -> Result<(), PostgresError> {
+        self.made.get_or_try_init(|| migrate(&self.database, &COMPONENT)).await.map(|_| ())
+    }
+
+    async fn query(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.make().await?;
+        Ok(self.database.query(doing, sql, parameters).await?)
+    }
+
     /// Runs one statement about a signal, whose processor and id are its first parameters.
     async fn about(
         &self,
@@ -103,7 +128,7 @@ impl PostgresLedger {
         let (processor, id) = (signal.processor.as_str(), signal.id.as_str());
         let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&processor, &id];
         parameters.extend(rest);
-        let mut rows = self.database.query(doing, sql, &parameters).await?;
+        let mut rows = self.query(doing, sql, &parameters).await?;
         Ok(rows.pop())
     }
 
@@ -236,7 +261,7 @@ impl Ledger for PostgresLedger {
         let state = listing.state.map(State::as_str);
         let page = i64::try_from(listing.page).unwrap_or(i64::MAX);
         let parameters: [&(dyn ToSql + Sync); 5] = [&processor, &id, &only, &state, &page];
-        let rows = self.database.query("listing signals in", LIST, &parameters).await?;
+        let rows = self.query("listing signals in", LIST, &parameters).await?;
         let records: Vec<Record> = rows.iter().map(rows::record).collect::<Result<_, _>>()?;
         let last = records.last().filter(|_| records.len() == listing.page);
         // Neither name has a control character in it.
@@ -246,7 +271,7 @@ impl Ledger for PostgresLedger {
 
     async fn sweep(&self, at_most: usize) -> Result<usize, StoreError> {
         let at_most = i64::try_from(at_most).unwrap_or(i64::MAX);
-        let swept = self.database.query("sweeping", SWEEP, &[&at_most]).await?;
+        let swept = self.query("sweeping signals in", SWEEP, &[&at_most]).await?;
         let removed = swept.first().map_or(Ok(0), |row| rows::number(row, 0))?;
         Ok(usize::try_from(removed).unwrap_or(usize::MAX))
     }
