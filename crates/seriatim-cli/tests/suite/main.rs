@@ -17,3 +17,4 @@ mod command;
 mod webhook;
 mod postgres;
 mod windows;
+mod windows_postgres;

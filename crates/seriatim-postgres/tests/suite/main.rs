@@ -25,6 +25,7 @@ mod log_kit;
 mod window_kit;
 mod window_rows;
 mod window_late;
+mod window_hosts;
 mod log_order;
 mod log_hot;
 mod log_tables;
