@@ -4,7 +4,7 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let progress = |doing: &str| eprintln!("… {doing}");
     let rows = runtime.block_on(seriatim_benches::measure(
-        &seriatim_benches::NAMES,
+        seriatim_benches::NAMES,
         Default::default(),
         &progress,
     ))?;

@@ -7,6 +7,7 @@ mod echo;
 mod journal_drain;
 mod machine;
 mod poison;
+mod protect;
 mod window_drain;
 
 use serde::Serialize;
@@ -57,7 +58,7 @@ impl Row {
 }
 
 /// The names of all measurements, in the order in which they are taken.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: &[&str] = &[
     "journal-drain-sqlite",
     "growth-backlog-sqlite",
     "window-drain-sqlite",
@@ -65,6 +66,10 @@ pub const NAMES: [&str; 7] = [
     "poison-sqlite",
     "command-echo",
     "webhook-echo",
+    "protect-sqlite",
+    "growth-once-sqlite",
+    #[cfg(feature = "dynamodb")]
+    "protect-dynamodb",
 ];
 
 /// Takes the measurements of these names. `progress` is told what is being done.
@@ -100,6 +105,15 @@ pub async fn measure(
     }
     if names.contains(&"growth-window-sqlite") {
         rows.push(window_drain::growth(backlog, progress).await?);
+    }
+    let growth = names.contains(&"growth-once-sqlite");
+    if names.contains(&"protect-sqlite") || growth {
+        let measured = protect::on_sqlite(growth, progress).await?;
+        rows.extend(measured.into_iter().filter(|row| names.contains(&row.name.as_str())));
+    }
+    #[cfg(feature = "dynamodb")]
+    if names.contains(&"protect-dynamodb") {
+        rows.extend(protect::dynamodb::on_dynamodb(progress).await?);
     }
     Ok(rows)
 }

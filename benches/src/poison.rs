@@ -18,7 +18,7 @@ use seriatim_sqlite::{Source, SqliteStore, in_transaction};
 use crate::{Backlog, Row};
 
 /// How many times each side is measured; the best of each counts, as the least disturbed.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 /// One change in so many is of the key that fails.
 const POISON_IN: u64 = 100;
@@ -37,7 +37,7 @@ pub(crate) async fn poison(backlog: Backlog, progress: &(dyn Fn(&str) + Sync)) -
     let others = prepare(&master, backlog).await?;
     let (mut limit, mut value) = (0.0, 0.0);
     for round in 1..=ROUNDS {
-        for (fails, best) in [(false, &mut limit), (true, &mut value)] {
+        for (fails, best) in [(true, &mut value), (false, &mut limit)] {
             progress(&format!("{others} changes, round {round} of {ROUNDS}"));
             let copy = folder.path().join(format!("round-{round}-{fails}.db"));
             std::fs::copy(&master, &copy)?;

@@ -1,7 +1,9 @@
 //! Draining a journal through a webhook whose receiver reads the JSON it gets and answers, against a bare client that keeps its
 //! connections and posts the same changes, made ready before, in batches of the same size.
 
-use std::fs;
+use std::fs::File;
+use std::io::BufRead;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -52,10 +54,7 @@ pub(crate) async fn webhook_echo(backlog: Backlog, progress: &(dyn Fn(&str) + Sy
 }
 
 async fn bare_client(stage: &Stage, url: &str) -> anyhow::Result<f64> {
-    let text = fs::read_to_string(stage.lines())?;
-    let lines: Vec<&str> = text.lines().collect();
-    let bodies: Arc<Vec<String>> =
-        Arc::new(lines.chunks(BATCH).map(|lines| format!("[{}]", lines.join(","))).collect());
+    let bodies = Arc::new(bodies(&stage.lines())?);
     let next = Arc::new(AtomicUsize::new(0));
     let client = seriatim_handlers::webhook::plain_client()?;
     let began = clock::now();
@@ -74,7 +73,23 @@ async fn bare_client(stage: &Stage, url: &str) -> anyhow::Result<f64> {
     while let Some(ended) = clients.join_next().await {
         ended??;
     }
-    Ok(lines.len() as f64 / began.elapsed().as_secs_f64())
+    Ok(stage.backlog.changes() as f64 / began.elapsed().as_secs_f64())
+}
+
+/// The changes of the file in batches, each as one JSON array.
+fn bodies(lines: &Path) -> anyhow::Result<Vec<String>> {
+    let mut bodies: Vec<String> = Vec::new();
+    for (number, line) in BufRead::lines(std::io::BufReader::new(File::open(lines)?)).enumerate() {
+        match bodies.last_mut() {
+            Some(body) if number % BATCH != 0 => {
+                body.push(',');
+                body.push_str(&line?);
+            }
+            _ => bodies.push(format!("[{}", line?)),
+        }
+    }
+    bodies.iter_mut().for_each(|body| body.push(']'));
+    Ok(bodies)
 }
 
 /// Answers every request with 204, and counts the changes in it.

@@ -65,6 +65,9 @@ pub enum Command {
     /// Shows who owns which partition, frees one, or moves one to another host.
     #[command(subcommand)]
     Lease(Lease),
+    /// Protects commands: each runs once for each signal, whoever calls. Shows, forgets and resolves signals.
+    #[command(subcommand)]
+    Once(crate::commands::once::Once),
     /// Measures how fast it is on this machine.
     Bench(Bench),
 }

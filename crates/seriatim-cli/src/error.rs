@@ -15,11 +15,29 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Whoever read the output has gone: nothing is wrong, and nothing is left to say.
-    Quiet = 0,
+    Quiet,
     /// It was asked rightly and failed.
-    Failed = 1,
+    Failed,
     /// The command line or the configuration is wrong.
-    Usage = 2,
+    Usage,
+    /// Not now: the same may succeed later.
+    TryLater,
+    /// A command that was run for somebody ended so: it has said what there is to say.
+    Command(u8),
+}
+
+impl Exit {
+    /// The code that the program ends with.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Quiet => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            // What <sysexits.h> calls EX_TEMPFAIL.
+            Exit::TryLater => 75,
+            Exit::Command(code) => code,
+        }
+    }
 }
 
 /// What happened, why, and what to do about it.
@@ -40,6 +58,16 @@ impl Error {
     /// It failed: exit code 1.
     pub fn failed(what: impl Into<String>) -> Self {
         Error { exit: Exit::Failed, ..Error::usage(what) }
+    }
+
+    /// It cannot be done now: exit code 75.
+    pub fn try_later(what: impl Into<String>) -> Self {
+        Error { exit: Exit::TryLater, ..Error::usage(what) }
+    }
+
+    /// A command that was run for somebody failed with this code, which is passed on.
+    pub fn command(code: u8) -> Self {
+        Error { exit: Exit::Command(code), ..Error::usage(format!("the command ended with {code}")) }
     }
 
     /// Adds what to do about it.

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Results go to the standard output, logs and errors to the standard error. It ends with 0 when it is done, with 1 when
-//! it failed, and with 2 when the command line or the configuration is wrong.
+//! it failed, and with 2 when the command line or the configuration is wrong. `once run` ends as the command that it ran, and with
+//! 75 when somebody else is still at it.
 
 mod args;
 mod config;
@@ -45,9 +46,9 @@ async fn main() -> ExitCode {
 
 fn end(error: &Error, format: LogFormat) -> ExitCode {
     match (error.exit(), format) {
-        (Exit::Quiet, _) => {}
+        (Exit::Quiet | Exit::Command(_), _) => {}
         (_, LogFormat::Text) => output::error(error),
         (_, LogFormat::Json) => tracing::error!(help = error.remedy(), "{}", error.sentence()),
     }
-    ExitCode::from(error.exit() as u8)
+    ExitCode::from(error.exit().code())
 }

@@ -13,3 +13,5 @@ set lock_timeout = '5s';
 set tcp_keepalives_idle = 10;
 set tcp_keepalives_interval = 5;
 set tcp_keepalives_count = 3;
+-- A claim or a lease that a crash of the server undoes would be two people's: commits are flushed, and more where that is asked for.
+select set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'local'), false);

@@ -1,6 +1,7 @@
 //! Seriatim on PostgreSQL.
 //!
 //! - [`PostgresStore`]: the store for a fleet, in a schema of Seriatim's own.
+//! - [`PostgresLedger`]: where [`Once`](seriatim::Once) remembers which signals were handled.
 //! - `Source`: a database whose tables are watched; its captures are `journal` and `log`, by triggers, and
 //!   `window`, by a column with the moment of the last change.
 //! - [`in_transaction`]: a handler whose effect is in the checkpoint's transaction: exactly once.
@@ -12,6 +13,7 @@ mod database;
 mod error;
 mod migrate;
 mod store;
+mod once;
 mod capture;
 mod sequencer;
 mod effect;
@@ -24,5 +26,6 @@ pub use capture::{Capture, Horizon, Source, SourceClock, Unit, WindowCapture};
 pub use database::{Client, Database, Dedicated, Schema};
 pub use effect::{ColumnTypes, SqlEffect, SqlHandler, SqlProblem};
 pub use error::PostgresError;
+pub use once::PostgresLedger;
 pub use store::PostgresStore;
 pub use transaction::{Effect, EffectFn, InTransaction, in_transaction};

@@ -3,6 +3,7 @@
 //! - [`SqliteStore`]: the store in one file, shared by any number of processes on one machine.
 //! - [`Source`]: a SQLite file whose tables are watched; [`Source::journal`] and [`Source::log`] are its captures by triggers, [`Source::window`] the one
 //!   without.
+//! - [`SqliteLedger`]: the ledger of signals that were handled, in one file.
 //! - [`in_transaction`]: a handler whose effect is in the checkpoint's transaction: exactly once.
 //! - [`SqlEffect`]: an effect that is SQL with named parameters from the change.
 //!
@@ -14,6 +15,7 @@ mod migrate;
 mod store;
 mod capture;
 mod effect;
+mod once;
 mod transaction;
 
 /// The SQLite that this crate speaks to, for handlers of one's own: another version could not share its transactions.
@@ -23,5 +25,6 @@ pub use capture::{Capture, Horizon, Source, SourceClock, Unit, WindowCapture};
 pub use database::Database;
 pub use effect::{SqlEffect, SqlHandler, SqlProblem};
 pub use error::SqliteError;
+pub use once::SqliteLedger;
 pub use store::SqliteStore;
 pub use transaction::{InTransaction, in_transaction};

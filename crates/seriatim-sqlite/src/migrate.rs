@@ -42,7 +42,15 @@ pub(crate) fn version(connection: &Connection, component: &str) -> rusqlite::Res
 
 /// The SQL of the migrations that the file does not have yet, as a script.
 pub(crate) fn script(connection: &Connection, component: &Component) -> rusqlite::Result<String> {
-    let done = version(connection, component.name)?;
+    Ok(script_from(component, version(connection, component.name)?))
+}
+
+/// The SQL of all its migrations.
+pub(crate) fn script_of(component: &Component) -> String {
+    script_from(component, 0)
+}
+
+fn script_from(component: &Component, done: usize) -> String {
     let mut script = if done < component.migrations.len() { VERSIONS.to_owned() } else { String::new() };
     for (index, migration) in component.migrations.iter().enumerate().skip(done) {
         let number = index + 1;
@@ -52,7 +60,7 @@ pub(crate) fn script(connection: &Connection, component: &Component) -> rusqlite
             component.name
         );
     }
-    Ok(script)
+    script
 }
 
 /// Forgets that the component was ever in this file: its tables are gone.

@@ -2,10 +2,12 @@
 //!
 //! - [`conformance!`]: the promises of the store contract, one test each; every store passes all of them.
 //! - [`FaultyStore`]: a store that fails, loses answers, waits or is slow, on demand or by a seed.
+//! - [`once_conformance!`]: the same for ledgers of signals, with [`FaultyLedger`](faulty::FaultyLedger).
 //! - [`servers`]: throw-away PostgreSQL, Redis and DynamoDB Local.
 
 pub mod conformance;
 pub mod faulty;
+pub mod once_conformance;
 pub mod servers;
 
 pub use faulty::FaultyStore;

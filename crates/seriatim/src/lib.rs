@@ -31,11 +31,13 @@ pub mod order;
 pub mod lease;
 pub mod host;
 pub mod handler;
+pub mod once;
 pub mod store;
 
 pub use change::{Change, Op, Position};
 pub use handler::{Context, Failure, Handler, TransactionalHandler};
 pub use host::Host;
 pub use name::{Epoch, FeedName, HostName, Partition};
+pub use once::{Once, Outcome};
 pub use store::{MemoryStore, Store};
 pub use value::{Columns, Key, Row, Value};

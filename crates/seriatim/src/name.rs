@@ -9,22 +9,25 @@ use thiserror::Error;
 /// Names longer than this are refused: they are keys in stores and words on screens.
 const LONGEST: usize = 200;
 
+/// Signals' ids are others' words and may be longer; DynamoDB takes no longer ones for its keys.
+const LONGEST_SIGNAL: usize = 1024;
+
 /// A name that cannot be used, and why.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{what} {name:?} is no good: {why}")]
 pub struct BadName {
     what: &'static str,
     name: String,
-    why: &'static str,
+    why: String,
 }
 
-fn checked(what: &'static str, name: &str) -> Result<Arc<str>, BadName> {
+fn checked(what: &'static str, name: &str, longest: usize) -> Result<Arc<str>, BadName> {
     let why = if name.is_empty() {
-        "it is empty"
-    } else if name.len() > LONGEST {
-        "it is longer than 200 bytes"
+        "it is empty".to_owned()
+    } else if name.len() > longest {
+        format!("it is longer than {longest} bytes")
     } else if name.chars().any(char::is_control) {
-        "it has a control character in it"
+        "it has a control character in it".to_owned()
     } else {
         return Ok(Arc::from(name));
     };
@@ -33,15 +36,18 @@ fn checked(what: &'static str, name: &str) -> Result<Arc<str>, BadName> {
 
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $what:literal) => {
+        name!($(#[$doc])* $type, $what, LONGEST, "Accepts any text of 1 to 200 bytes without control characters.");
+    };
+    ($(#[$doc:meta])* $type:ident, $what:literal, $longest:ident, $accepts:literal) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $type(Arc<str>);
 
         impl $type {
-            /// Accepts any text of 1 to 200 bytes without control characters.
+            #[doc = $accepts]
             pub fn new(name: &str) -> Result<Self, BadName> {
-                checked($what, name).map($type)
+                checked($what, name, $longest).map($type)
             }
 
             /// The same name in memory of its own: threads that count references to it do not get into each other's way.
@@ -83,6 +89,31 @@ name!(
     SessionId,
     "session id"
 );
+
+name!(
+    /// The name of what handles signals; all instances of one service share it, and what each of them handled counts for all.
+    ProcessorId,
+    "processor id"
+);
+name!(
+    /// What tells one signal from another: the same each time that the signal is received.
+    SignalId,
+    "signal id",
+    LONGEST_SIGNAL,
+    "Accepts any text of 1 to 1024 bytes without control characters."
+);
+name!(
+    /// One attempt to handle one signal, drawn by whoever makes it: a claim is recognised by it, also after a lost answer.
+    AttemptId,
+    "attempt id"
+);
+
+impl AttemptId {
+    /// An attempt id that nobody else draws.
+    pub fn random() -> Self {
+        AttemptId(random_id())
+    }
+}
 
 impl SessionId {
     /// A session id that no other process draws.
@@ -140,6 +171,8 @@ mod tests {
         assert_eq!(FeedName::new("").unwrap_err().to_string(), r#"feed name "" is no good: it is empty"#);
         assert!(HostName::new("a\nb").unwrap_err().to_string().contains("control character"));
         assert!(HostName::new(&"x".repeat(201)).is_err());
+        assert!(SignalId::new(&"x".repeat(1024)).is_ok());
+        assert!(SignalId::new(&"x".repeat(1025)).unwrap_err().to_string().contains("longer than 1024 bytes"));
         assert_eq!(FeedName::new("totals für Öl").unwrap().as_str(), "totals für Öl");
     }
 

@@ -34,19 +34,23 @@ fn chosen(given: &[String]) -> Result<Vec<&'static str>> {
     if given.is_empty() {
         return Ok(NAMES.to_vec());
     }
-    let known = |name: &String| NAMES.into_iter().find(|known| known == name).ok_or_else(|| unknown(name));
+    let known =
+        |name: &String| NAMES.iter().copied().find(|known| known == name).ok_or_else(|| unknown(name));
     given.iter().map(known).collect()
 }
 
 fn unknown(name: &str) -> Error {
-    Error::usage(format!("there is no measurement {name:?}")).help(instead_of(name, &NAMES))
+    Error::usage(format!("there is no measurement {name:?}")).help(instead_of(name, NAMES))
 }
 
 fn write(rows: &[Row]) -> Result<()> {
     let mut table = Table::titled(["measurement", "value", "limit", "ratio", "aim", "peak memory"]);
     for row in rows {
         let verdict = if row.reaches_its_aim() { GOOD } else { BAD };
-        let number = |number: f64| format!("{} {}", grouped(number as u64), row.unit);
+        let number = |number: f64| match number {
+            small if small < 100.0 => format!("{small} {}", row.unit),
+            number => format!("{} {}", grouped(number as u64), row.unit),
+        };
         table.row([
             (PLAIN, row.name.clone()),
             (PLAIN, number(row.value)),

@@ -11,6 +11,7 @@ mod tail;
 mod rewind;
 mod parked;
 mod lease;
+pub mod once;
 mod bench;
 mod owners;
 
@@ -35,6 +36,7 @@ pub async fn execute(arguments: Arguments) -> Result<()> {
         Command::Rewind(arguments) => rewind::execute(&load(file)?, &arguments).await,
         Command::Parked(arguments) => parked::execute(&load(file)?, &arguments).await,
         Command::Lease(arguments) => lease::execute(&load(file)?, &arguments).await,
+        Command::Once(arguments) => once::execute(file, &arguments).await,
         Command::Bench(arguments) => bench::execute(&arguments).await,
     }
 }

@@ -7,6 +7,7 @@
 mod duration;
 mod environment;
 mod handler;
+mod ledger;
 mod parse;
 mod section;
 mod suggest;
@@ -26,7 +27,9 @@ use seriatim::host::LeaseSettings;
 use seriatim::source::Start;
 use seriatim::source::window::Rules;
 
+pub use duration::duration;
 pub use environment::Environment;
+pub use ledger::LedgerPlace;
 pub use suggest::instead_of;
 pub use url::Database;
 pub use window::{HorizonKind, TimeUnit};

@@ -19,7 +19,7 @@ use super::url::{database, quoted};
 use super::{CaptureKind, Config, Database, FeedConfig, WindowConfig, window};
 use crate::error::{Error, Result};
 
-const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
+pub(super) const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
 const SOURCE: Keys = Keys::of(&["url"]);
 const FEED: Keys = Keys {
     here: &[

@@ -1,5 +1,6 @@
 //! The databases that the program speaks to. Each kind is one file here; nothing outside tells them apart.
 
+mod ledger;
 mod sqlite;
 mod postgres;
 
@@ -15,6 +16,8 @@ use seriatim_sqlite::SqliteStore;
 use crate::config::{Database, FeedConfig};
 use crate::error::{Error, Result};
 use crate::setup::Guarantee;
+
+pub use ledger::{existing_ledger, open_ledger};
 
 /// A store that is open.
 #[derive(Clone)]

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seriatim::handler::Handling;
+use seriatim::once::Ledger;
 use seriatim::source::{Install, Shape};
 use seriatim_sqlite::{
-    Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteStore, Unit, WindowCapture, in_transaction,
+    Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteStore, Unit, WindowCapture,
+    in_transaction,
 };
 
 use super::Sql;
@@ -22,6 +24,18 @@ pub async fn open_store(path: &Path) -> Result<Arc<SqliteStore>> {
 pub async fn existing_store(path: &Path) -> Result<Option<Arc<SqliteStore>>> {
     let opened = SqliteStore::open_existing(path).await;
     opened.map(|store| store.map(Arc::new)).map_err(|error| unusable(path, &error))
+}
+
+pub async fn open_ledger(path: &Path) -> Result<Arc<dyn Ledger>> {
+    match SqliteLedger::open(path).await {
+        Ok(ledger) => Ok(Arc::new(ledger)),
+        Err(error) => Err(unusable(path, &error)),
+    }
+}
+
+pub async fn existing_ledger(path: &Path) -> Result<Option<Arc<dyn Ledger>>> {
+    let opened = SqliteLedger::open_existing(path).await.map_err(|error| unusable(path, &error))?;
+    Ok(opened.map(|ledger| Arc::new(ledger) as Arc<dyn Ledger>))
 }
 
 pub fn capture(path: &Path, feed: &FeedConfig) -> Arc<dyn Install> {

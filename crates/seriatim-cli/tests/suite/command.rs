@@ -300,3 +300,14 @@ fn a_command_that_does_not_end_when_it_should_is_killed() {
     let pid = Pid::from_raw(lines(&shop, "pids")[0].parse().unwrap()).unwrap();
     assert!(is_gone(pid));
 }
+
+#[test]
+fn commands_and_webhooks_can_be_measured() {
+    let shop = Shop::empty();
+    let output = program(&shop, "bench command-echo webhook-echo --changes 1000 --json").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> =
+        report["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["command-echo", "webhook-echo"]);
+}

@@ -18,3 +18,4 @@ mod webhook;
 mod postgres;
 mod windows;
 mod windows_postgres;
+mod once;

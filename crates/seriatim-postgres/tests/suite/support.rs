@@ -7,8 +7,8 @@ use seriatim::handler::Context;
 use seriatim::lease::{Lease, LeaseView};
 use seriatim::store::{Session, Store};
 use seriatim::{Change, Columns, FeedName, HostName, Key, Op, Partition, Position, Row, Value};
-use seriatim_postgres::PostgresStore;
 use seriatim_postgres::tokio_postgres::{Client, NoTls, connect};
+use seriatim_postgres::{PostgresLedger, PostgresStore};
 use seriatim_testkit::servers::Postgres;
 
 /// An empty database of its own, on the server that all tests share or on one of the test's own.
@@ -40,6 +40,10 @@ impl Place {
         PostgresStore::connect(&self.url).await.unwrap()
     }
 
+    pub async fn ledger(&self) -> PostgresLedger {
+        PostgresLedger::connect(&self.url).await.unwrap()
+    }
+
     /// A connection of the test's own.
     pub async fn client(&self) -> Client {
         client(&self.url).await
@@ -47,6 +51,12 @@ impl Place {
 
     pub async fn run(&self, sql: &str) {
         self.client().await.batch_execute(sql).await.unwrap();
+    }
+
+    /// Returns when somebody in this database waits for a lock.
+    pub async fn waits_for_a_lock(&self) {
+        let waiting = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+        until("somebody waits for a lock", async || self.number(waiting).await > 0).await;
     }
 
     pub async fn number(&self, sql: &str) -> i64 {

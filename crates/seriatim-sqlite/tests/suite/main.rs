@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod store_conformance;
+mod once_conformance;
+mod once_file;
 mod store_processes;
 mod store_file;
 mod transaction;

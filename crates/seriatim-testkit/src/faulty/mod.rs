@@ -12,6 +12,7 @@
 //! from a seed ([`FaultyStore::at_random`]), so that a failure can be played again.
 
 mod hold;
+mod ledger;
 mod plan;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +28,7 @@ use seriatim::store::{
 use seriatim::value::Key;
 
 pub use hold::Hold;
+pub use ledger::{FaultyLedger, LedgerOperation};
 use plan::Plan;
 pub use plan::{Fault, Odds, Operation};
 

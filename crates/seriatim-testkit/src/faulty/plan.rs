@@ -1,6 +1,7 @@
 //! Which call meets which fault: decided here, carried out in `mod.rs`.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::time::Duration;
 
 use super::Hold;
@@ -81,21 +82,26 @@ pub struct Odds {
     pub delay: Duration,
 }
 
-/// The faults to come.
-#[derive(Default)]
-pub(super) struct Plan {
-    next: HashMap<Operation, VecDeque<Fault>>,
-    always: HashMap<Operation, Fault>,
+/// The faults to come, for the operations of one contract.
+pub(super) struct Plan<O = Operation> {
+    next: HashMap<O, VecDeque<Fault>>,
+    always: HashMap<O, Fault>,
     random: Option<(fastrand::Rng, Odds)>,
-    calls: HashMap<Operation, u64>,
+    calls: HashMap<O, u64>,
 }
 
-impl Plan {
-    pub(super) fn next(&mut self, operation: Operation, fault: Fault) {
+impl<O> Default for Plan<O> {
+    fn default() -> Self {
+        Plan { next: HashMap::default(), always: HashMap::default(), random: None, calls: HashMap::default() }
+    }
+}
+
+impl<O: Copy + Eq + Hash> Plan<O> {
+    pub(super) fn next(&mut self, operation: O, fault: Fault) {
         self.next.entry(operation).or_default().push_back(fault);
     }
 
-    pub(super) fn always(&mut self, operation: Operation, fault: Fault) {
+    pub(super) fn always(&mut self, operation: O, fault: Fault) {
         self.always.insert(operation, fault);
     }
 
@@ -108,12 +114,12 @@ impl Plan {
         self.random = None;
     }
 
-    pub(super) fn calls(&self, operation: Operation) -> u64 {
+    pub(super) fn calls(&self, operation: O) -> u64 {
         self.calls.get(&operation).copied().unwrap_or(0)
     }
 
     /// The fault for a call that comes now.
-    pub(super) fn draw(&mut self, operation: Operation) -> Option<Fault> {
+    pub(super) fn draw(&mut self, operation: O) -> Option<Fault> {
         *self.calls.entry(operation).or_default() += 1;
         let next = self.next.get_mut(&operation).and_then(VecDeque::pop_front);
         let fault = next.or_else(|| self.always.get(&operation).cloned());

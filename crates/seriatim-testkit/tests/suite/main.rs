@@ -5,3 +5,5 @@
 
 mod faulty;
 mod memory_conformance;
+mod memory_once;
+mod once_simulation;

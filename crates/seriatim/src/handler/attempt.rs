@@ -174,6 +174,10 @@ impl<'a> Attempts<'a> {
         let named = failure.culprit.filter(|culprit| *culprit < piece.changes.len());
         let (named, undone) = if self.tries.undoes() { (None, named) } else { (named, None) };
         if let Some(culprit) = named {
+            // What is done shows that the target is there: one poison in every batch is no outage.
+            if culprit > 0 || !failure.done.is_empty() {
+                self.rules.target.is_there();
+            }
             piece.drop_done(culprit, &failure.done);
         }
         if failure.kind == FailureKind::Target {

@@ -86,8 +86,6 @@ pub struct Lanes {
     next_batch: u64,
     /// A change that concerns every object is in flight: nothing else may run.
     barrier: bool,
-    /// Objects are to be tried again, which a change that concerns them too has to wait for.
-    retrying: bool,
     held: usize,
     weight: usize,
 }
@@ -143,7 +141,7 @@ impl Lanes {
                 break;
             };
             if entry.change.key.is_none() {
-                if self.busy.is_empty() && !self.retrying {
+                if self.busy.is_empty() && self.parked.is_empty() {
                     self.barrier = true;
                     self.start(&mut batch, entry);
                 } else {
@@ -260,9 +258,10 @@ impl Lanes {
         !self.aside.is_empty()
     }
 
-    /// Whether objects are to be tried again: then a change of all objects waits.
-    pub fn set_retrying(&mut self, retrying: bool) {
-        self.retrying = retrying;
+    /// How many parked objects a change of all objects waits for: their changes of before it have to come before it.
+    pub fn held_up_by_parked(&self) -> Option<usize> {
+        let waits = self.ready.front().is_some_and(|entry| entry.change.key.is_none());
+        (waits && self.busy.is_empty() && !self.parked.is_empty()).then(|| self.parked.len())
     }
 
     fn free(&mut self, lane: u64) {
@@ -475,13 +474,19 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_everything_waits_for_what_is_tried_again() {
-        let mut lanes = Lanes::default();
-        lanes.push(slice(vec![change(1, -1)], 1));
-        lanes.set_retrying(true);
+    fn a_change_of_everything_waits_for_parked_objects() {
+        let (parked, other) = (change(1, 7), change(2, 8));
+        let lane = parked.lane();
+        let mut lanes = Lanes::new([lane]);
+        lanes.push(slice(vec![other, change(3, -1), change(4, 8)], 4));
+        let first = lanes.take(10).unwrap();
+        assert_eq!(ids(&first), [2]);
+        lanes.complete(first, vec![]);
         assert!(lanes.take(10).is_none());
-        lanes.set_retrying(false);
-        assert_eq!(ids(&lanes.take(10).unwrap()), [1]);
+        assert_eq!(lanes.held_up_by_parked(), Some(1));
+        lanes.rejoin(lane);
+        assert_eq!(lanes.held_up_by_parked(), None);
+        assert_eq!(ids(&lanes.take(10).unwrap()), [3]);
     }
 
     #[test]

@@ -62,7 +62,7 @@ struct FeedRuntime {
     until: Until,
     /// What is known about what the handler works on.
     target: Arc<Target>,
-    /// Partitions that can park no more, and why.
+    /// Partitions that cannot go on, and why.
     full: Mutex<BTreeMap<Partition, String>>,
 }
 

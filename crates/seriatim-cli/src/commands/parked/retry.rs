@@ -58,6 +58,7 @@ pub async fn execute(config: &Config, arguments: &ParkedRetry) -> Result<()> {
 struct Helper {
     stop: oneshot::Sender<()>,
     running: JoinHandle<Result<(), HostError>>,
+    open: handlers::Open,
 }
 
 /// The wait for objects to be tried.
@@ -122,13 +123,15 @@ impl Waiting<'_> {
         databases::capture(feed).check().await.map_err(Error::from).map_err(about)?;
         handlers::check(feed).await.map_err(about)?;
         tracing::info!(feed = %feed.name, "no host runs it: trying here");
-        let handling = handlers::of(feed, self.config, self.store, &std::sync::Arc::default()).await?;
+        let mut open = handlers::Open::default();
+        let handling =
+            handlers::of(feed, self.config, self.store, &std::sync::Arc::default(), &mut open).await?;
         let name = setup::host_name(None)?;
         let host = Host::new(name.as_str(), self.store.shared()).leases(self.config.lease);
         let host = host.feed_with(databases::capture(feed), handling, run::settings(feed));
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = async move { drop(stopped.await) };
-        Ok(Helper { stop, running: tokio::spawn(host.run_parked_until(ended)) })
+        Ok(Helper { stop, running: tokio::spawn(host.run_parked_until(ended)), open })
     }
 
     /// A helper that ended by itself has failed.
@@ -141,10 +144,12 @@ impl Waiting<'_> {
     }
 
     async fn end(&mut self) -> Result<()> {
-        let Some(Helper { stop, running }) = self.helper.take() else { return Ok(()) };
+        let Some(Helper { stop, running, open }) = self.helper.take() else { return Ok(()) };
         // One that ended by itself does not listen any more.
         let _ = stop.send(());
-        match running.await {
+        let ended = running.await;
+        open.close().await;
+        match ended {
             Ok(ended) => ended.map_err(run::explain),
             Err(panicked) => Err(Error::failed("trying ended badly").caused_by(panicked)),
         }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use deadpool_postgres::GenericClient;
+use seriatim::source::SourceError;
 
 use super::super::fault::Fault;
 use super::super::kind::Base;
 use super::super::names::Kind;
 use super::super::registry::{self, Entry, Known};
+use super::super::sentences::Names;
 use super::super::table::Table;
 use super::triggers::Journal;
 
@@ -34,6 +36,7 @@ impl Watched {
     pub(super) async fn by_settings(client: &impl GenericClient, base: &Base) -> Result<Option<Self>, Fault> {
         let names = &base.settings.names;
         let table = Table::inspect(client, names).await?;
+        refuse_nesting_partitions(&table, names)?;
         let key = table.key(base.settings.key.as_deref(), names)?;
         let found = registry::entry(client, &base.database, Kind::Journal, table.oid, &key, names).await?;
         match found {
@@ -53,6 +56,7 @@ impl Watched {
             return Ok(None);
         };
         let table = Table::read(client, entry.relation, names).await?.ok_or_else(|| names.table_gone())?;
+        refuse_nesting_partitions(&table, names)?;
         Watched::of(client, base, entry, table).await.map(Some)
     }
 
@@ -88,6 +92,20 @@ impl Watched {
         let Entry { id, key, ring, .. } = &self.entry;
         Journal { id: *id, table: &self.table, key, known: &self.known, ring: *ring }
     }
+}
+
+/// Rows of a partitioned table are journalled one by one, so what a trigger writes to a row that its statement has changed,
+/// and that is not journalled yet, would come before that change.
+fn refuse_nesting_partitions(table: &Table, names: &Names) -> Result<(), SourceError> {
+    if !(table.partitioned && table.nests) {
+        return Ok(());
+    }
+    let why =
+        "is partitioned and has AFTER … FOR EACH ROW triggers or foreign keys to itself that may write to it";
+    Err(names.not_watchable(
+        why,
+        "use capture = \"log\", which keeps each row's latest state, or make them BEFORE triggers",
+    ))
 }
 
 /// What a table looks like, in short.

@@ -1,11 +1,12 @@
-//! Saying that a partition can park no more, for as long as that is so and the partition is run here.
+//! Saying that a partition cannot go on, for as long as that is so and the partition is run here: it can park no more, or
+//! something waits for what is parked.
 
 use std::sync::{Arc, PoisonError};
 
 use super::FeedRuntime;
 use crate::lease::LeaseId;
 
-/// A partition's word on whether it can park no more. Taken back when dropped.
+/// A partition's word on whether it cannot go on. Taken back when dropped.
 pub(super) struct Full {
     feed: Arc<FeedRuntime>,
     lease: LeaseId,
@@ -21,7 +22,7 @@ impl Full {
         let mut full = self.feed.full.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(why) = why else {
             if full.remove(&self.lease.partition).is_some() {
-                tracing::info!(lease = %self.lease, "there is room to park again: it goes on");
+                tracing::info!(lease = %self.lease, "it goes on");
             }
             return false;
         };

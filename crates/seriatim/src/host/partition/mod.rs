@@ -254,7 +254,6 @@ impl Running {
     }
 
     fn start_work(&mut self) {
-        self.lanes.set_retrying(self.objects.is_retrying());
         if !self.is_transactional() {
             while self.has_room_for_a_tail() && self.start_tail() {}
             while self.flying.len() + self.tailing.len() < self.setup.feed.settings.concurrency
@@ -314,13 +313,16 @@ impl Running {
             && self.lanes.weight() < super::ENOUGH_BYTES
             && self.lanes.span() < MOST_AHEAD;
         let may_read = self.setup.feed.until != Until::ShutDownOnlyParked;
-        let full = self.objects.full();
+        let waits = |parked| {
+            let noun = if parked == 1 { "parked object" } else { "parked objects" };
+            format!("a change of the whole table waits for what is left of {parked} {noun}")
+        };
+        let full = self.objects.full().or_else(|| self.lanes.held_up_by_parked().map(waits));
         if self.setup.feed.until == Until::CaughtUp && !self.objects.is_retrying() {
-            let stop =
-                |why: &String| format!("partition {} can park no more: {why}", self.lease.id.partition);
+            let stop = |why: &String| format!("partition {} cannot go on: {why}", self.lease.id.partition);
             self.stopping = self.stopping.take().or(full.as_ref().map(stop));
         }
-        // A partition that can park no more waits, and says so, rather than lose or overtake anything.
+        // A partition that cannot go on waits, and says so, rather than lose or overtake anything.
         let is_full = self.full.tell(full);
         if self.asked.is_none() && has_room && may_read && !is_full {
             self.asked = Some(self.setup.feed.reader.want(self.lease.id.partition, self.read.clone()));

@@ -17,7 +17,7 @@ use crate::change::{Change, Op, Position};
 use crate::handler::{Context, Failure, Handler};
 use crate::name::{FeedName, Partition};
 use crate::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
-use crate::value::{Columns, Key, Row, Value};
+use crate::value::{Columns, Row, Value};
 
 /// What the feed and the handler of one processor share.
 pub(super) struct Shared<P: Processor> {
@@ -252,7 +252,8 @@ impl<P: Processor> Shared<P> {
             partition: Partition(0),
             id: xxh64(position.to_string().as_bytes(), 0),
             position,
-            key: Some(Key::of("tracker", Value::Text(self.name.as_str().into()))),
+            // A window has no object that could step aside when it fails: what comes after it waits for it.
+            key: None,
             op: Op::Event,
             at,
             before: None,

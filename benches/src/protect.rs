@@ -1,0 +1,152 @@
+//! Protecting an effect that does nothing, nobody else asking, against the two bare writes that it needs.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::ensure;
+use rusqlite::Connection;
+use seriatim::clock;
+use seriatim::once::{Ledger, Once, Outcome};
+use seriatim_sqlite::SqliteLedger;
+
+use crate::Row;
+
+/// How many times each side is measured; the best of each counts, as the least disturbed.
+const ROUNDS: usize = 5;
+/// How many signals in one round.
+const SIGNALS: usize = 1000;
+/// How many signals a full ledger remembers.
+const REMEMBERED: i64 = 1_000_000;
+
+/// Measures it on an empty SQLite file, and how much slower it is with a million signals in it.
+pub(crate) async fn on_sqlite(growth: bool, progress: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Vec<Row>> {
+    let folder = tempfile::tempdir()?;
+    progress("preparing ledgers on SQLite");
+    let empty = File::open(&folder.path().join("empty.db"), 0).await?;
+    let full = match growth {
+        true => Some(File::open(&folder.path().join("full.db"), REMEMBERED).await?),
+        false => None,
+    };
+    let (mut limit, mut value, mut value_when_full) = (0.0, 0.0, 0.0);
+    // In turns: how fast a disk flushes changes from minute to minute.
+    for round in 0..ROUNDS {
+        progress(&format!("protecting effects on SQLite, round {} of {ROUNDS}", round + 1));
+        limit = f64::max(limit, bare_writes(&empty.connection, round)?);
+        value = f64::max(value, protect(empty.ledger.clone(), round).await?);
+        if let Some(full) = &full {
+            value_when_full = f64::max(value_when_full, protect(full.ledger.clone(), round).await?);
+        }
+    }
+    let mut rows = vec![Row::new("protect-sqlite", value.round(), "signals/s", limit.round(), 0.8)];
+    if growth {
+        let micros = |per_second: f64| (1e6 / per_second).round();
+        rows.push(Row::new("growth-once-sqlite", micros(value_when_full), "µs", micros(value), 1.5));
+    }
+    Ok(rows)
+}
+
+/// A ledger in a file, and a connection for bare writes to it.
+struct File {
+    ledger: Arc<SqliteLedger>,
+    connection: Connection,
+}
+
+impl File {
+    /// A file that remembers so many signals.
+    async fn open(path: &Path, remembered: i64) -> anyhow::Result<Self> {
+        let ledger = Arc::new(SqliteLedger::open(path).await?);
+        let connection = Connection::open(path)?;
+        // As durable as the ledger's own commits.
+        connection.pragma_update(None, "synchronous", "full")?;
+        if remembered > 0 {
+            connection.execute(include_str!("../sql/once_fill.sql"), [remembered])?;
+            connection.execute_batch(include_str!("../sql/flush.sql"))?;
+        }
+        Ok(File { ledger, connection })
+    }
+}
+
+fn bare_writes(connection: &Connection, round: usize) -> anyhow::Result<f64> {
+    let mut start = connection.prepare(include_str!("../sql/once_start.sql"))?;
+    let mut complete = connection.prepare(include_str!("../sql/once_complete.sql"))?;
+    let began = clock::now();
+    for number in 0..SIGNALS {
+        let id = format!("bare {round} {number}");
+        start.execute((&id, seriatim::once::AttemptId::random().as_str()))?;
+        complete.execute([&id])?;
+    }
+    Ok(SIGNALS as f64 / began.elapsed().as_secs_f64())
+}
+
+pub(crate) async fn protect(ledger: Arc<dyn Ledger>, round: usize) -> anyhow::Result<f64> {
+    let once = Once::new(ledger, "bench");
+    let began = clock::now();
+    for number in 0..SIGNALS {
+        let id = format!("signal {round} {number}");
+        let done = once.protect(&id, async || Ok::<_, Infallible>("done".to_owned())).await?;
+        ensure!(done == Outcome::Ran("done".to_owned()), "a new signal was taken for a duplicate");
+    }
+    Ok(SIGNALS as f64 / began.elapsed().as_secs_f64())
+}
+
+#[cfg(feature = "dynamodb")]
+pub(crate) mod dynamodb {
+    use super::*;
+    use seriatim_dynamodb::aws_sdk_dynamodb::Client;
+    use seriatim_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+    use seriatim_dynamodb::{Address, DynamoDbLedger};
+    use seriatim_testkit::servers::DynamoDb;
+
+    /// Measures it on a throw-away DynamoDB Local. Says so and measures nothing where that is not installed.
+    pub(crate) async fn on_dynamodb(progress: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Vec<Row>> {
+        let server = match DynamoDb::start() {
+            Ok(server) => server,
+            Err(missing) => {
+                eprintln!("protect-dynamodb is left out: {missing}");
+                return Ok(Vec::new());
+            }
+        };
+        progress("protecting effects on DynamoDB Local");
+        let address = Address::parse(&format!("dynamodb://bench?endpoint={}", server.endpoint()), |_| None)?;
+        let ledger = Arc::new(DynamoDbLedger::connect(&address).await?);
+        let (client, mut limit, mut value) = (address.client(), 0.0, 0.0);
+        for round in 0..ROUNDS {
+            limit = f64::max(limit, bare_writes(&client, round).await?);
+            value = f64::max(value, protect(ledger.clone(), round).await?);
+        }
+        Ok(vec![Row::new("protect-dynamodb", value.round(), "signals/s", limit.round(), 0.8)])
+    }
+
+    async fn bare_writes(client: &Client, round: usize) -> anyhow::Result<f64> {
+        let number = |number: u64| AttributeValue::N(number.to_string());
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let began = clock::now();
+        for signal in 0..SIGNALS {
+            let id = format!("bare {round} {signal}");
+            client
+                .put_item()
+                .table_name("bench")
+                .item("id", text(&id))
+                .item("processorId", text("bench"))
+                .item("startedAt", number(1))
+                .item("attempt", text(seriatim::once::AttemptId::random().as_str()))
+                .item("maxProcessingTime", number(30_000))
+                .item("expiresOn", number(4_000_000_000))
+                .send()
+                .await?;
+            client
+                .update_item()
+                .table_name("bench")
+                .key("id", text(&id))
+                .key("processorId", text("bench"))
+                .update_expression("SET completedAt = :now, expiresOn = :expires, recorded = :recorded")
+                .expression_attribute_values(":now", number(1))
+                .expression_attribute_values(":expires", number(4_000_000_000))
+                .expression_attribute_values(":recorded", text("done"))
+                .send()
+                .await?;
+        }
+        Ok(SIGNALS as f64 / began.elapsed().as_secs_f64())
+    }
+}

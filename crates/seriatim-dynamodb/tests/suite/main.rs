@@ -1,0 +1,9 @@
+//! All integration tests of the crate, in one binary, against DynamoDB Local.
+
+// Helpers of tests are tests too.
+#![allow(clippy::unwrap_used)]
+
+mod once_conformance;
+mod server;
+mod table;
+mod throttling;
