@@ -85,9 +85,11 @@ impl Pass<'_> {
         };
         let page = limit.rows.min(self.settings.rules.excessive_count.get()).max(1);
         let upper = self.relation.kind.least(self.finish, separator);
-        let reading = self.relation.after(&walk.at.place, Read::Rows, separator, Some(&upper), page);
+        // Each number is a statement that the connection keeps, so there are few of them.
+        let most = page.next_power_of_two();
+        let reading = self.relation.after(&walk.at.place, Read::Rows, separator, Some(&upper), most);
         let rows = self.query(&reading).await?;
-        for row in &rows {
+        for row in rows.iter().take(page) {
             let at = self.pass_to(walk, row)?;
             if at >= since {
                 let packed = self.pack(walk, row)?;
@@ -102,7 +104,8 @@ impl Pass<'_> {
                 return Ok(End::Full);
             }
         }
-        Ok(if rows.len() < page { End::Complete } else { End::Full })
+        let complete = rows.len() <= page && rows.len() < most;
+        Ok(if complete { End::Complete } else { End::Full })
     }
 
     /// Passes over what is too old, and counts it.
