@@ -9,6 +9,7 @@ mod machine;
 mod poison;
 mod protect;
 mod window_drain;
+mod window_postgres;
 
 use serde::Serialize;
 use seriatim::handler::Handler;
@@ -63,6 +64,7 @@ pub const NAMES: &[&str] = &[
     "growth-backlog-sqlite",
     "window-drain-sqlite",
     "growth-window-sqlite",
+    "window-drain-postgres",
     "poison-sqlite",
     "command-echo",
     "webhook-echo",
@@ -107,6 +109,9 @@ pub async fn measure(
     }
     if names.contains(&"growth-window-sqlite") {
         rows.push(window_drain::growth(backlog, progress).await?);
+    }
+    if names.contains(&"window-drain-postgres") {
+        rows.extend(window_postgres::window_drain(backlog, progress).await?);
     }
     let growth = names.contains(&"growth-once-sqlite");
     if names.contains(&"protect-sqlite") || growth {

@@ -2,7 +2,8 @@
 //!
 //! - [`PostgresStore`]: the store for a fleet, in a schema of Seriatim's own.
 //! - [`PostgresLedger`]: where [`Once`](seriatim::Once) remembers which signals were handled.
-//! - `Source`: a database whose tables are watched; its captures are `journal` and `log`, by triggers.
+//! - `Source`: a database whose tables are watched; its captures are `journal` and `log`, by triggers, and
+//!   `window`, by a column with the moment of the last change.
 //! - [`in_transaction`]: a handler whose effect is in the checkpoint's transaction: exactly once.
 //! - [`SqlEffect`]: an effect that is SQL with named parameters from the change.
 //!
@@ -22,7 +23,7 @@ mod turns;
 /// The driver that this crate speaks to PostgreSQL with, for handlers of one's own.
 pub use tokio_postgres;
 
-pub use capture::{Capture, Source};
+pub use capture::{Capture, Horizon, Source, SourceClock, Unit, WindowCapture};
 pub use database::{Client, Database, Dedicated, Schema};
 pub use effect::{ColumnTypes, SqlEffect, SqlHandler, SqlProblem};
 pub use error::PostgresError;

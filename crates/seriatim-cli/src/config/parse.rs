@@ -104,13 +104,6 @@ fn feed(
     let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
     let (source, database) = source(section, sources)?;
     let capture = capture(section)?;
-    if capture == CaptureKind::Window && matches!(database, Database::Postgres(_)) {
-        let what = format!(
-            "{}.capture is \"window\", which is not in this version yet for PostgreSQL",
-            section.path()
-        );
-        return Err(section.wrong(what).help("use journal or log"));
-    }
     let window = match capture {
         CaptureKind::Window => Some(window::window(name.as_str(), section, environment)?),
         _ => window::refuse(section, capture).map(|()| None)?,

@@ -85,7 +85,7 @@ pub async fn existing_store(database: &Database) -> Result<Option<OpenStore>> {
 pub fn capture(feed: &FeedConfig) -> Arc<dyn Install> {
     match &feed.database {
         Database::Sqlite(path) => sqlite::capture(path, feed),
-        Database::Postgres(database) => Arc::new(postgres::capture(database, feed)),
+        Database::Postgres(database) => postgres::capture(database, feed),
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
-use seriatim::source::Shape;
+use seriatim::source::{Install, Shape};
 use seriatim_postgres::{
-    Capture, Database, PostgresError, PostgresLedger, PostgresStore, Source, SqlEffect, SqlProblem,
-    in_transaction,
+    Capture, Database, Horizon, PostgresError, PostgresLedger, PostgresStore, Source, SqlEffect, SqlProblem,
+    Unit, WindowCapture, in_transaction,
 };
 
 use super::Sql;
-use crate::config::{CaptureKind, FeedConfig};
+use crate::config::{CaptureKind, FeedConfig, HorizonKind, TimeUnit, WindowConfig};
 use crate::error::{Error, Result};
 
 pub async fn open_store(database: &Database) -> Result<Arc<PostgresStore>> {
@@ -45,12 +45,18 @@ pub async fn ledger_script(database: &Database) -> Result<String> {
     PostgresLedger::script(database).await.map_err(unusable)
 }
 
-pub fn capture(database: &Database, feed: &FeedConfig) -> Capture {
+pub fn capture(database: &Database, feed: &FeedConfig) -> Arc<dyn Install> {
+    match &feed.window {
+        Some(settings) => Arc::new(window(database, feed, settings)),
+        None => Arc::new(by_triggers(database, feed)),
+    }
+}
+
+fn by_triggers(database: &Database, feed: &FeedConfig) -> Capture {
     let source = source(database);
     let capture = match feed.capture {
-        CaptureKind::Journal => source.journal(&feed.table),
         CaptureKind::Log => source.log(&feed.table),
-        CaptureKind::Window => unreachable!("the configuration refuses it"),
+        _ => source.journal(&feed.table),
     };
     let capture = capture.named(feed.name.clone()).partitions(feed.partitions).every(feed.every);
     let capture = match &feed.key {
@@ -61,6 +67,30 @@ pub fn capture(database: &Database, feed: &FeedConfig) -> Capture {
         (CaptureKind::Log, true) => capture.with_deletes(),
         _ => capture,
     }
+}
+
+fn window(database: &Database, feed: &FeedConfig, settings: &WindowConfig) -> WindowCapture {
+    let WindowConfig { changed_at, unit, rules, horizon, query } = settings;
+    let source = source(database);
+    let window = match query {
+        Some(query) => source.window_of_query(query, changed_at),
+        None => source.window(&feed.table, changed_at),
+    };
+    let unit = unit.map(|unit| match unit {
+        TimeUnit::Seconds => Unit::Seconds,
+        TimeUnit::Milliseconds => Unit::Milliseconds,
+        TimeUnit::Microseconds => Unit::Microseconds,
+    });
+    let horizon = match horizon {
+        HorizonKind::Exact => Horizon::Exact,
+        HorizonKind::Buffer => Horizon::Buffer,
+    };
+    let window =
+        window.named(feed.name.clone()).partitions(feed.partitions).every(feed.every).horizon(horizon);
+    let window =
+        window.buffer(rules.buffer).stale_age(rules.stale_age).excessive_count(rules.excessive_count);
+    let window = unit.into_iter().fold(window, WindowCapture::unit);
+    feed.key.iter().cloned().fold(window, WindowCapture::key)
 }
 
 /// One source for each database: all its feeds in this process share its sequencer.
@@ -119,7 +149,10 @@ pub async fn in_source(
 }
 
 async fn effect(database: &Database, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<SqlEffect> {
-    let types = capture(database, feed).column_types().await?;
+    let types = match &feed.window {
+        Some(settings) => window(database, feed, settings).column_types().await?,
+        None => by_triggers(database, feed).column_types().await?,
+    };
     let effect = SqlEffect::new(sql.sql, sql.delete).for_columns(shape.columns.len());
     effect.with_types(database, &types).await.map_err(unusable)
 }

@@ -17,4 +17,5 @@ mod command;
 mod webhook;
 mod postgres;
 mod windows;
+mod windows_postgres;
 mod once;

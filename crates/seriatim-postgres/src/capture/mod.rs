@@ -9,6 +9,8 @@
 //!
 //! Transactions commit in another order than the one in which they write, so nothing is read by its number alone: a sequencer,
 //! one at a time, notes what is committed at one moment after the other ([`crate::sequencer`]).
+//!
+//! The capture `window` ([`window`]) needs none of this, where rows have the moment of their last change.
 
 mod fault;
 mod names;
@@ -25,6 +27,8 @@ mod journal;
 mod log;
 mod feed;
 mod installing;
+mod window;
+mod clock;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -39,6 +43,9 @@ use kind::{Base, Capturing};
 use names::Kind;
 use sentences::Names;
 use settings::Settings;
+
+pub use clock::SourceClock;
+pub use window::{Horizon, Unit, WindowCapture};
 
 /// A PostgreSQL database whose tables are watched. Clones share their connections and their sequencer.
 ///
@@ -74,6 +81,21 @@ impl Source {
     /// Every change of the table, with the row before and after.
     pub fn journal(&self, table: &str) -> Capture {
         Capture::new(self, Kind::Journal, table)
+    }
+
+    /// The latest state of each row of a table that has a column with the moment of its last change. Installs nothing.
+    pub fn window(&self, table: &str, changed_at: &str) -> WindowCapture {
+        WindowCapture::of_table(self.database.clone(), table, changed_at)
+    }
+
+    /// The same for the rows of a query, of which one column is the moment and others, named by [`WindowCapture::key`], the key.
+    pub fn window_of_query(&self, query: &str, changed_at: &str) -> WindowCapture {
+        WindowCapture::of_query(self.database.clone(), query, changed_at)
+    }
+
+    /// The clock of this database, for [`Windows`](seriatim::source::window::Windows) over its records.
+    pub fn clock(&self) -> SourceClock {
+        SourceClock::new(self.database.clone())
     }
 
     /// The latest state of each row that changed, however often it did.

@@ -154,7 +154,7 @@ impl Column {
 }
 
 /// The oid of the table that a user wrote.
-async fn find(client: &impl GenericClient, names: &Names) -> Result<Option<u32>, Fault> {
+pub(crate) async fn find(client: &impl GenericClient, names: &Names) -> Result<Option<u32>, Fault> {
     let no_name = || names.not_watchable("is not a table's name", "write it as schema.table");
     let written = TableName::parse(&names.table).ok_or_else(no_name)?;
     for name in [Some(written.clone()), written.folded()].into_iter().flatten() {
@@ -165,7 +165,8 @@ async fn find(client: &impl GenericClient, names: &Names) -> Result<Option<u32>,
     Ok(None)
 }
 
-async fn not_found(client: &impl GenericClient, names: &Names) -> Result<SourceError, Fault> {
+/// The sentence about a table that is not there.
+pub(crate) async fn not_found(client: &impl GenericClient, names: &Names) -> Result<SourceError, Fault> {
     let tables = client.query(SIMILAR, &[]).await?;
     let candidates: Vec<String> = tables.iter().map(|row| row.get(0)).collect();
     let written = TableName::parse(&names.table);

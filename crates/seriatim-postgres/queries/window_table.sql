@@ -1,0 +1,5 @@
+-- A relation, the columns of its primary key in their order, and whether this role may read it.
+select n.nspname::text, c.relname::text, has_schema_privilege(n.oid, 'usage') , has_table_privilege(c.oid, 'select'), current_user::text,
+    array(select a.attname::text from pg_constraint k, unnest(k.conkey) with ordinality as u (number, at), pg_attribute a
+          where k.conrelid = c.oid and k.contype = 'p' and a.attrelid = c.oid and a.attnum = u.number order by u.at)
+from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = $1

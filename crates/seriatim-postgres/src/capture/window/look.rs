@@ -1,0 +1,227 @@
+//! What a window knows from one look to the next, and how it serves a read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::Transaction;
+use jiff::Timestamp;
+use seriatim::source::window::{Age, Restless};
+use seriatim::source::{Cursor, Limit, Slice};
+use tokio::time::Instant;
+
+use super::super::fault::Fault;
+use super::super::slices::Slices;
+use super::horizon::{self, Horizons};
+use super::pass::{End, Pass, Walk, finish};
+use super::place::{Group, Mine, Place};
+use super::relation::Relation;
+use super::restless;
+use super::settings::{Horizon, Settings};
+use crate::database::Client;
+
+const SEARCH_PATH: &str = include_str!("../../../queries/window_search_path.sql");
+
+/// After so long, the columns are looked at again.
+const KNOWN_FOR: Duration = Duration::from_secs(10);
+
+/// What is known from one look to the next.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    relation: Option<(Instant, Arc<Relation>)>,
+    horizons: Horizons,
+    /// The present at the last look, and the horizon then.
+    looked: Option<(Timestamp, Option<Timestamp>)>,
+    /// Everything before that horizon is read.
+    exhausted: bool,
+    /// The present at the first look: whatever was there then has been seen when the windows have passed it.
+    begun: Option<Timestamp>,
+    restless: Restless<u64>,
+    told_blind: bool,
+    told_beginning: bool,
+}
+
+/// A transaction that cannot write, in which names mean what they mean to the role.
+pub(super) async fn reading(client: &mut Client) -> Result<Transaction<'_>, Fault> {
+    let transaction = client.build_transaction().read_only(true).start().await?;
+    let statement = transaction.prepare_cached(SEARCH_PATH).await?;
+    transaction.query(&statement, &[]).await?;
+    Ok(transaction)
+}
+
+impl Memory {
+    /// The rows that the window is over. Looks at them again now and then.
+    pub(super) async fn relation(
+        &mut self,
+        client: &mut Client,
+        settings: &Settings,
+    ) -> Result<Arc<Relation>, Fault> {
+        let now = seriatim::clock::now();
+        if let Some((known, relation)) = &self.relation
+            && now.duration_since(*known) < KNOWN_FOR
+        {
+            return Ok(Arc::clone(relation));
+        }
+        self.relation = None;
+        let transaction = reading(client).await?;
+        let relation = Arc::new(Relation::inspect(&transaction, settings).await?);
+        self.relation = Some((now, Arc::clone(&relation)));
+        Ok(relation)
+    }
+
+    /// Forgets what the rows look like: they look otherwise.
+    pub(super) fn forget_relation(&mut self) {
+        self.relation = None;
+    }
+
+    /// Reads on for the cursors that stand furthest behind.
+    pub(super) async fn read(
+        &mut self,
+        client: &mut Client,
+        settings: &Settings,
+        cursors: &[Cursor],
+        limit: Limit,
+    ) -> Result<Vec<Slice>, Fault> {
+        match self.try_read(client, settings, cursors, limit).await? {
+            Some(slices) => Ok(slices),
+            // The rows have got other columns since they were looked at.
+            None => Ok(self.try_read(client, settings, cursors, limit).await?.unwrap_or_default()),
+        }
+    }
+
+    /// `None` when the rows have columns that nobody knew of.
+    async fn try_read(
+        &mut self,
+        client: &mut Client,
+        settings: &Settings,
+        cursors: &[Cursor],
+        limit: Limit,
+    ) -> Result<Option<Vec<Slice>>, Fault> {
+        let relation = self.relation(client, settings).await?;
+        let group = Group::furthest_behind(cursors, relation.kind, relation.ties())
+            .map_err(|foreign| settings.not_a_position(&foreign))?;
+        let Some(group) = group else { return Ok(Some(Vec::new())) };
+        let (now, horizon) = self.move_horizon(client, settings).await?;
+        // No row is passed before its moment is in the past by the buffer.
+        if let Place::Row(passed) = &group.at.place
+            && passed.at > now
+        {
+            return Err(settings.clock_went_back(passed.at, now).into());
+        }
+        let slices = Slices::new(
+            &settings.names.feed,
+            settings.partitions,
+            &relation.key_columns(),
+            &group.members,
+            limit,
+        );
+        let Some(horizon) = horizon else { return Ok(Some(slices.upto(&group.at.position(), false))) };
+        // Nothing that is committed from here on is older than the horizon, so it may well be seen later.
+        let transaction = reading(client).await?;
+        let pass = Pass {
+            transaction: &transaction,
+            settings,
+            relation: &relation,
+            finish: finish(settings, relation.kind, horizon),
+            stale_before: settings.rules.stale_before(now),
+            until: group.until.clone(),
+        };
+        let begin = match group.at.place {
+            Place::Beginning => Mine { place: self.begin(settings, now), ..group.at.clone() },
+            _ => group.at.clone(),
+        };
+        let walk = Walk::new(begin, slices, &relation);
+        self.serve(walk, &pass, &group, now, limit).await
+    }
+
+    async fn serve(
+        &mut self,
+        mut walk: Walk,
+        pass: &Pass<'_>,
+        group: &Group,
+        now: Timestamp,
+        limit: Limit,
+    ) -> Result<Option<Vec<Slice>>, Fault> {
+        let end = pass.walk(&mut walk, limit).await?;
+        if self.restless.is_due(now, pass.settings.patience(pass.relation.kind.tick())) {
+            restless::deliver(&mut walk, pass, &mut self.restless, now).await?;
+        }
+        if walk.is_puzzled() {
+            self.forget_relation();
+            return Ok(None);
+        }
+        if walk.at.mark.dropped > group.at.mark.dropped {
+            let dropped = walk.at.mark.dropped - group.at.mark.dropped;
+            let feed = &pass.settings.names.feed;
+            tracing::warn!(%feed, dropped, before = %pass.stale_before, "dropped stale rows");
+        }
+        let complete = end == End::Complete;
+        walk.at.mark.forget_before(if complete { pass.finish } else { walk.at.place.at() });
+        self.exhausted = complete;
+        let caught_up = complete && self.has_caught_up(pass.young(&walk.at.place).await?, pass.finish, now);
+        let upto = walk.at.position();
+        Ok(Some(walk.slices.upto(&upto, caught_up)))
+    }
+
+    /// Whether all that was committed when it first looked has been seen. What is ahead of its time does not count.
+    fn has_caught_up(&self, young: Option<Timestamp>, finish: Timestamp, now: Timestamp) -> bool {
+        let waits = young.is_some_and(|at| at <= now);
+        !waits || self.begun.is_some_and(|begun| finish > begun)
+    }
+
+    /// The present and the horizon; new ones, unless the last horizon is not read up to yet.
+    async fn move_horizon(
+        &mut self,
+        client: &Client,
+        settings: &Settings,
+    ) -> Result<(Timestamp, Option<Timestamp>), Fault> {
+        if let Some(looked @ (_, Some(_))) = self.looked
+            && !self.exhausted
+        {
+            return Ok(looked);
+        }
+        let looked = match settings.horizon {
+            Horizon::Buffer => {
+                let now = horizon::present(client).await?;
+                (now, Some(now))
+            }
+            Horizon::Exact => self.exact(client, settings).await?,
+        };
+        self.looked = Some(looked);
+        self.begun = self.begun.or(Some(looked.0));
+        Ok(looked)
+    }
+
+    async fn exact(
+        &mut self,
+        client: &Client,
+        settings: &Settings,
+    ) -> Result<(Timestamp, Option<Timestamp>), Fault> {
+        let look = horizon::look(client).await?;
+        let Some(blind) = &look.blind else {
+            self.told_blind = false;
+            return Ok((look.now, self.horizons.after(&look)));
+        };
+        self.horizons.forget();
+        if !std::mem::replace(&mut self.told_blind, true) {
+            let (what, remedy) = settings.blind(blind);
+            tracing::warn!(feed = %settings.names.feed, "{what} ({remedy})");
+        }
+        Ok((look.now, Some(look.now)))
+    }
+
+    /// Where a feed begins that has no tracker.
+    fn begin(&mut self, settings: &Settings, now: Timestamp) -> Place {
+        let place = match settings.rules.stale_age {
+            Age::Infinite => Place::Beginning,
+            Age::Of(_) => Place::Since(settings.rules.stale_before(now)),
+        };
+        if !std::mem::replace(&mut self.told_beginning, true) {
+            let from = match &place {
+                Place::Since(at) => format!("{at}, the stale age before now"),
+                _ => "the first row".to_owned(),
+            };
+            tracing::info!(feed = %settings.names.feed, "there is no tracker: beginning with {from}");
+        }
+        place
+    }
+}

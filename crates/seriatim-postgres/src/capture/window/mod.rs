@@ -1,0 +1,130 @@
+//! The capture `window`: for tables that have a column with the moment of the last change. Nothing is installed in the database,
+//! nothing is written to it.
+//!
+//! ```text
+//!        passed          │        window          │   buffer    │  open transactions
+//!  ──────────────────────┼────────────────────────┼─────────────┼──────────────────────▶ changed_at, key
+//!      last row passed ──┘                 finish ┘     horizon ┘
+//! ```
+//!
+//! - **The place** is the last row that was passed, by its moment and its primary key, so any number of rows may share a moment. It
+//!   moves with rows alone: as long as nothing is written, a late commit is still seen.
+//! - **The horizon** is the start of the oldest transaction that may still write (see [`horizon`]), where this role may see all of
+//!   them. The end of a window is the horizon less the buffer, rounded down to a tick of the column.
+//! - **The id** of a change is made of all values of the row: the same version of a row has the same id whenever it is delivered,
+//!   another version another one, even within one tick. (After a column was added to the table, ids of its rows are new.)
+//! - **A row that never rests** is delivered ahead of its time, and noted in the position, so that the same version does not come
+//!   twice.
+//! - Rows without a moment (NULL, infinity) and deletes are not seen. A key that is changed is a new row.
+
+mod moment;
+mod settings;
+mod sentences;
+mod place;
+mod relation;
+mod horizon;
+mod pass;
+mod restless;
+mod look;
+mod lag;
+mod feed;
+mod installing;
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use seriatim::name::FeedName;
+use seriatim::source::window::Age;
+use tokio::time::Instant;
+
+pub use moment::Unit;
+pub use settings::Horizon;
+
+use super::sentences::Names;
+use crate::database::Database;
+use look::Memory;
+use settings::{From, Settings};
+
+/// A window over the rows of a table or query, as a feed. Every change is an [`Op::Upsert`](seriatim::Op::Upsert).
+#[derive(Debug)]
+pub struct WindowCapture {
+    database: Database,
+    settings: Settings,
+    memory: tokio::sync::Mutex<Memory>,
+    found_nothing: Mutex<Option<Instant>>,
+}
+
+impl WindowCapture {
+    pub(super) fn of_table(database: Database, table: &str, changed_at: &str) -> Self {
+        WindowCapture::new(database, table, From::Table, changed_at)
+    }
+
+    pub(super) fn of_query(database: Database, query: &str, changed_at: &str) -> Self {
+        WindowCapture::new(database, "query", From::Query(query.to_owned()), changed_at)
+    }
+
+    fn new(database: Database, table: &str, from: From, changed_at: &str) -> Self {
+        let fallback = || FeedName::new("feed").expect("a plain word is a name");
+        let feed = FeedName::new(table).unwrap_or_else(|_| fallback());
+        let names = Names { feed, table: table.to_owned(), database: database.name().to_owned() };
+        let settings = Settings::new(names, from, changed_at);
+        WindowCapture { database, settings, memory: Default::default(), found_nothing: Mutex::default() }
+    }
+
+    /// The feed's name; the table's unless told otherwise.
+    pub fn named(mut self, name: FeedName) -> Self {
+        self.settings.names.feed = name;
+        self
+    }
+
+    /// What the whole numbers in the column count. Other columns have no unit: times with and without time zone (in UTC), dates, and
+    /// texts, `YYYY-MM-DD HH:MM:SS[.fff]` or RFC 3339, in UTC.
+    pub fn unit(mut self, unit: Unit) -> Self {
+        self.settings.unit = Some(unit);
+        self
+    }
+
+    /// The columns that tell objects apart; the primary key unless told otherwise. A query has to say them.
+    pub fn key(mut self, columns: Vec<String>) -> Self {
+        self.settings.key = Some(columns);
+        self
+    }
+
+    /// Into how many partitions the feed is sliced; one unless told otherwise.
+    pub fn partitions(mut self, partitions: u32) -> Self {
+        self.settings.partitions = partitions.max(1);
+        self
+    }
+
+    /// How long before its transaction begins the moment of a row may be taken, by the database's clock; 5 s unless told otherwise.
+    /// With [`Horizon::Buffer`], how long after its moment a row may be committed.
+    pub fn buffer(mut self, buffer: Duration) -> Self {
+        self.settings.rules.buffer = buffer;
+        self
+    }
+
+    /// From which age on rows are dropped, and counted; never unless told otherwise.
+    pub fn stale_age(mut self, age: Age) -> Self {
+        self.settings.rules.stale_age = age;
+        self
+    }
+
+    /// How many rows one read returns at most; 1,000 unless told otherwise.
+    pub fn excessive_count(mut self, count: NonZeroUsize) -> Self {
+        self.settings.rules.excessive_count = count;
+        self
+    }
+
+    /// Up to where rows are known to be complete; exact unless told otherwise.
+    pub fn horizon(mut self, horizon: Horizon) -> Self {
+        self.settings.horizon = horizon;
+        self
+    }
+
+    /// How often an idle feed looks for changes; every 250 ms unless told otherwise.
+    pub fn every(mut self, interval: Duration) -> Self {
+        self.settings.every = interval;
+        self
+    }
+}

@@ -1,0 +1,347 @@
+//! The rows that a window is over: their columns, and the statements that read them in order.
+
+use deadpool_postgres::Transaction;
+use seriatim::value::Columns;
+use tokio_postgres::types::{Kind as Sort, Type};
+
+use super::super::fault::Fault;
+use super::super::image::Images;
+use super::super::names::{literal, quoted};
+use super::super::table::{self, Column};
+use super::moment::{EARLIEST, Kind};
+use super::place::Place;
+use super::settings::{From, Settings};
+use crate::error::is_transient;
+
+const TABLE: &str = include_str!("../../../queries/window_table.sql");
+
+/// The name of a row in all statements: nobody has a column of this name.
+const ROW: &str = "\"!\"";
+
+/// A table or query whose rows have moments.
+#[derive(Debug)]
+pub(super) struct Relation {
+    /// The table's name, or the query in parentheses.
+    from: String,
+    columns: Vec<(String, Type)>,
+    pub key: Vec<String>,
+    /// What orders the rows of one moment and tells them apart.
+    tie: Vec<Ordering>,
+    changed_at: Ordering,
+    pub kind: Kind,
+    /// The tie is the primary key: it is never null, and names one row.
+    pub tie_is_primary: bool,
+}
+
+/// A column that rows are ordered by.
+#[derive(Debug)]
+struct Ordering {
+    name: String,
+    /// Its type, for casts.
+    cast: String,
+}
+
+/// Which of the columns a statement reads, after the moment and the tie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// The whole row.
+    Rows,
+    /// The columns of the key.
+    Keys,
+    /// Nothing more.
+    Places,
+}
+
+/// Which rows a statement reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lower<'a> {
+    /// All of them.
+    None,
+    /// Those of this moment, or a later one.
+    From(&'a str),
+    /// Those after this one.
+    After(&'a str, &'a [String]),
+}
+
+/// A statement, and what its parameters are.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub sql: String,
+    pub parameters: Vec<String>,
+}
+
+impl Reading {
+    /// The statement with its parameters in it, for statements that take none.
+    pub(super) fn literal(&self) -> String {
+        let numbered = self.parameters.iter().enumerate().rev();
+        numbered.fold(self.sql.clone(), |sql, (index, value)| {
+            sql.replace(&format!("${}::text", index + 1), &format!("{}::text", literal(value)))
+        })
+    }
+}
+
+/// What stands for the rows in SQL, and the primary key's columns.
+type Source = (String, Vec<String>);
+
+impl Relation {
+    pub(super) async fn inspect(transaction: &Transaction<'_>, settings: &Settings) -> Result<Self, Fault> {
+        let (from, primary) = match &settings.from {
+            From::Table => of_table(transaction, settings).await?,
+            // On a line of its own, in case the query ends with a comment.
+            From::Query(query) => (format!("({}\n)", query.trim().trim_end_matches(';')), Vec::new()),
+        };
+        let said = |cause: tokio_postgres::Error| match is_transient(&cause) {
+            true => Fault::from(cause),
+            false => settings.bad_query(&cause).into(),
+        };
+        let statement = transaction.prepare(&format!("select * from {from} as {ROW}")).await.map_err(said)?;
+        let columns: Vec<(String, Type)> = statement
+            .columns()
+            .iter()
+            .map(|column| (column.name().to_owned(), column.type_().clone()))
+            .collect();
+        let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+        let find = |setting: &str, wanted: &str| {
+            let exact = names.iter().position(|name| *name == wanted);
+            let found = exact.or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(wanted)));
+            found.ok_or_else(|| settings.no_column(setting, wanted, &names))
+        };
+        let ordering = |index: usize| {
+            let (name, of) = &columns[index];
+            Ordering { name: name.clone(), cast: format!("{}.{}", quoted(of.schema()), quoted(of.name())) }
+        };
+        let at = find("changed_at", &settings.changed_at)?;
+        let kind = Kind::of(&columns[at].1, statement.columns()[at].type_modifier(), settings.unit)
+            .map_err(|why| settings.no_kind(why, columns[at].1.name()))?;
+        let given =
+            settings.key.iter().flatten().map(|name| find("key", name)).collect::<Result<Vec<_>, _>>()?;
+        let primary = primary.iter().map(|name| find("key", name)).collect::<Result<Vec<_>, _>>()?;
+        let key = if given.is_empty() { primary.clone() } else { given };
+        if key.is_empty() {
+            return Err(settings.needs_key().into());
+        }
+        let tie = if primary.is_empty() { &key } else { &primary };
+        let relation = Relation {
+            key: key.iter().map(|index| columns[*index].0.clone()).collect(),
+            tie: tie.iter().map(|index| ordering(*index)).collect(),
+            tie_is_primary: !primary.is_empty(),
+            changed_at: match kind {
+                // Wider than the column may be, so that every bound fits.
+                Kind::Number(_) => Ordering { cast: "pg_catalog.int8".to_owned(), ..ordering(at) },
+                _ => ordering(at),
+            },
+            from,
+            kind,
+            columns,
+        };
+        // Whatever cannot be ordered is told here.
+        let tie: Vec<String> = relation.tie.iter().map(|_| String::new()).collect();
+        let reading = relation.reading(Read::Rows, Lower::After("", &tie), None, 1);
+        transaction.prepare(&reading.sql).await.map_err(said)?;
+        Ok(relation)
+    }
+
+    /// How many columns a tie has.
+    pub(super) fn ties(&self) -> usize {
+        self.tie.len()
+    }
+
+    pub(super) fn column_names(&self) -> Vec<String> {
+        self.columns.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    pub(super) fn column_types(&self) -> Vec<(String, Type)> {
+        let known = |(name, of): &(String, Type)| Type::from_oid(of.oid()).map(|of| (name.clone(), of));
+        self.columns.iter().filter_map(known).collect()
+    }
+
+    pub(super) fn key_columns(&self) -> Columns {
+        Columns::new(&self.key)
+    }
+
+    /// What reads the JSON of rows.
+    pub(super) fn images(&self) -> Images {
+        let columns = self.columns.iter().zip(1..).map(|((name, of), number)| column(name, of, number));
+        let key = self.key.iter().map(|name| vec![name.clone()]).collect::<Vec<_>>();
+        Images::of_columns(columns.collect(), &key)
+    }
+
+    fn at(&self) -> String {
+        format!("{ROW}.{}", quoted(&self.changed_at.name))
+    }
+
+    fn tie_columns(&self) -> Vec<String> {
+        self.tie.iter().map(|tie| format!("{ROW}.{}", quoted(&tie.name))).collect()
+    }
+
+    /// The moment as it is read: always of the same type, so that a statement outlives a change of the column's.
+    fn moment(&self) -> String {
+        let of = match self.kind {
+            Kind::Number(_) => "pg_catalog.int8",
+            Kind::Text => "pg_catalog.text",
+            Kind::Time { .. } | Kind::Date => &self.changed_at.cast,
+        };
+        format!("{}::{of}", self.at())
+    }
+
+    fn selected(&self, read: Read) -> String {
+        let mut list = vec![self.moment()];
+        list.extend(self.tie_columns().iter().map(|tie| format!("{tie}::pg_catalog.text")));
+        match read {
+            Read::Rows => list.push(format!("pg_catalog.row_to_json({ROW})::pg_catalog.text")),
+            Read::Keys => {
+                let key = self.key.iter().map(|name| format!("{ROW}.{}", quoted(name))).collect::<Vec<_>>();
+                list.push(format!(
+                    "(select pg_catalog.row_to_json(k)::pg_catalog.text from (select {}) k)",
+                    key.join(", ")
+                ));
+            }
+            Read::Places => {}
+        }
+        list.join(", ")
+    }
+
+    /// What reads these rows up to, and without, those of a moment, in order, at most so many.
+    pub(super) fn reading(&self, read: Read, lower: Lower<'_>, upper: Option<&str>, most: usize) -> Reading {
+        let (at, tie, cast) = (self.at(), self.tie_columns().join(", "), &self.changed_at.cast);
+        let mut parameters = Vec::new();
+        let mut conditions = Vec::new();
+        match lower {
+            Lower::None => conditions.push(format!("{at} is not null")),
+            Lower::From(least) => {
+                parameters.push(least.to_owned());
+                conditions.push(format!("{at} >= $1::text::{cast}"));
+            }
+            Lower::After(raw, ties) => {
+                parameters.push(raw.to_owned());
+                parameters.extend(ties.iter().cloned());
+                let marks: Vec<String> =
+                    self.tie.iter().zip(2..).map(|(tie, n)| format!("${n}::text::{}", tie.cast)).collect();
+                conditions.push(format!("({at}, {tie}) > ($1::text::{cast}, {})", marks.join(", ")));
+            }
+        }
+        if let Some(upper) = upper {
+            parameters.push(upper.to_owned());
+            conditions.push(format!("{at} < ${}::text::{cast}", parameters.len()));
+        }
+        let (list, conditions) = (self.selected(read), conditions.join(" and "));
+        let sql = format!(
+            "select {list} from {} as {ROW} where {conditions} order by {at}, {tie} limit {most}",
+            self.from
+        );
+        Reading { sql, parameters }
+    }
+
+    /// What reads on after a place. Texts have this letter between date and time.
+    pub(super) fn after(
+        &self,
+        place: &Place,
+        read: Read,
+        separator: char,
+        upper: Option<&str>,
+        most: usize,
+    ) -> Reading {
+        match place {
+            Place::Beginning => self.reading(read, Lower::None, upper, most),
+            Place::Since(at) if *at <= EARLIEST => self.reading(read, Lower::None, upper, most),
+            Place::Since(at) => {
+                self.reading(read, Lower::From(&self.kind.least(*at, separator)), upper, most)
+            }
+            Place::Row(row) => self.reading(read, Lower::After(&row.raw, &row.tie), upper, most),
+        }
+    }
+
+    /// What finds rows of a place's moment that the order cannot tell from its row: the same key, or none.
+    pub(super) fn indistinct(&self) -> String {
+        let (at, cast) = (self.at(), &self.changed_at.cast);
+        let columns = self.tie_columns();
+        let marks = self.tie.iter().zip(2..).map(|(tie, n)| format!("${n}::text::{}", tie.cast));
+        let same: Vec<String> =
+            columns.iter().zip(marks).map(|(tie, mark)| format!("{tie} = {mark}")).collect();
+        let null: Vec<String> = columns.iter().map(|tie| format!("{tie} is null")).collect();
+        let null = null.join(" or ");
+        format!(
+            "select ({null}) from {} as {ROW} where {at} = $1::text::{cast} and (({}) or {null}) limit 2",
+            self.from,
+            same.join(" and ")
+        )
+    }
+
+    /// What reads the rows with these ties, given as one list for each of its columns, from a moment on.
+    pub(super) fn with_ties(&self) -> String {
+        let (at, cast, list) = (self.at(), &self.changed_at.cast, self.selected(Read::Rows));
+        let lists: Vec<String> = (2..).take(self.tie.len()).map(|n| format!("${n}::text[]")).collect();
+        let names: Vec<String> = (0..self.tie.len()).map(|n| format!("t{n}")).collect();
+        let equal = |(index, column): (usize, &String)| {
+            format!("{column} = wanted.t{index}::{}", self.tie[index].cast)
+        };
+        let same: Vec<String> = self.tie_columns().iter().enumerate().map(equal).collect();
+        format!(
+            "select {list} from {} as {ROW} join unnest({}) as wanted ({}) on {} where {at} >= $1::text::{cast}",
+            self.from,
+            lists.join(", "),
+            names.join(", "),
+            same.join(" and ")
+        )
+    }
+
+    /// What reads the places of rows from a moment on, the latest first.
+    pub(super) fn latest(&self, most: usize) -> String {
+        let (at, cast, list) = (self.at(), &self.changed_at.cast, self.selected(Read::Places));
+        format!(
+            "select {list} from {} as {ROW} where {at} >= $1::text::{cast} order by {at} desc limit {most}",
+            self.from
+        )
+    }
+
+    /// The index without which every look reads all rows.
+    pub(super) fn index(&self, settings: &Settings) -> String {
+        let tie = self.tie.iter().filter(|tie| tie.name != self.changed_at.name);
+        let columns: Vec<String> =
+            std::iter::once(&self.changed_at).chain(tie).map(|column| quoted(&column.name)).collect();
+        match settings.from {
+            From::Table => format!("create index concurrently on {} ({})", self.from, columns.join(", ")),
+            From::Query(_) => format!("make an index on what the query has as {}", settings.changed_at),
+        }
+    }
+}
+
+/// A column as images need to know it.
+fn column(name: &str, of: &Type, number: i16) -> Column {
+    let (sort, category) = match of.kind() {
+        Sort::Array(_) => ('b', 'A'),
+        Sort::Composite(_) => ('c', 'C'),
+        Sort::Enum(_) => ('e', 'E'),
+        _ => ('b', ' '),
+    };
+    Column {
+        number,
+        name: name.to_owned(),
+        base: of.oid(),
+        sort,
+        category,
+        base_name: of.name().to_owned(),
+        type_name: of.name().to_owned(),
+        not_null: false,
+        collation: None,
+        deterministic: true,
+    }
+}
+
+async fn of_table(transaction: &Transaction<'_>, settings: &Settings) -> Result<Source, Fault> {
+    let names = &settings.names;
+    let Some(oid) = table::find(transaction, names).await? else {
+        return Err(table::not_found(transaction, names).await?.into());
+    };
+    let row = transaction.query_one(TABLE, &[&oid]).await?;
+    let (schema, name, role): (String, String, String) = (row.get(0), row.get(1), row.get(4));
+    let (schema, role) = (quoted(&schema), quoted(&role));
+    let from = format!("{schema}.{}", quoted(&name));
+    if !row.get::<_, bool>(2) {
+        return Err(names.missing_grant(&role, &format!("grant usage on schema {schema} to {role}")).into());
+    }
+    if !row.get::<_, bool>(3) {
+        return Err(names.missing_grant(&role, &format!("grant select on {from} to {role}")).into());
+    }
+    Ok((from, row.get(5)))
+}
