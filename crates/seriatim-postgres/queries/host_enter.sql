@@ -3,5 +3,5 @@ insert into seriatim.host (name, session, feeds, beat, seen_at, lock_key)
 values ($1, $2, $3, 0, clock_timestamp(), $4)
 on conflict (name) do update
 set session = excluded.session, feeds = excluded.feeds, beat = 0, seen_at = excluded.seen_at,
-    lock_key = excluded.lock_key, lock_number = 0, locked_in = null
+    lock_key = excluded.lock_key, lock_number = 0, locked_in = null, troubles = excluded.troubles
 where host.session = $5

@@ -1,5 +1,10 @@
 -- The parked objects of a feed, of one partition or (null) of all, oldest first.
-select partition, key, error, attempts, since, (select count(*) from seriatim.parked_change where parked = parked.seq)
+select partition, key, error, attempts, retrying, since, kept.changes, kept.bytes
 from seriatim.parked
+cross join lateral (
+    select count(*) as changes, coalesce(sum(octet_length(change)), 0)::bigint as bytes
+    from seriatim.parked_change
+    where parked = parked.seq
+) kept
 where feed = $1 and ($2::integer is null or partition = $2)
 order by seq

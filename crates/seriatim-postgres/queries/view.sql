@@ -6,15 +6,17 @@ with locks as materialized (
     where locktype = 'advisory' and objsubid = 1 and granted
         and database = (select oid from pg_database where datname = current_database())
 )
-select feed as name, partition, owner, session, epoch, version, position, hand_over_to,
-    null::text[] as feeds, null::timestamptz as seen_at, null::integer as lock_number, null::text as lock
+select feed as name, partition, owner, session, epoch, version, position, hand_over_to, asked,
+    null::text[] as feeds, null::timestamptz as seen_at, null::integer as lock_number, null::text as lock,
+    null::text as troubles
 from seriatim.lease
 where feed = any ($1::text[])
 union all
-select name, null, null, session, 0, beat, null, null, feeds, seen_at, lock_number,
+select name, null, null, session, 0, beat, null, null, 0, feeds, seen_at, lock_number,
     case
         when locked_in is distinct from pg_postmaster_start_time() then 'unknown'
         when lock_key in (select key from locks) then 'held'
         else 'free'
-    end
+    end,
+    troubles
 from seriatim.host

@@ -28,9 +28,8 @@ use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::{IsolationLevel, Transaction};
 
 use crate::database::Database;
-use crate::effect::failure_of;
-use crate::error::is_transient;
-use crate::store::{PostgresStore, Right, park};
+use crate::effect::{failure_of, of_handler};
+use crate::store::{PostgresStore, Right, carry_out};
 
 const BEGIN: &str = include_str!("../queries/transaction_begin.sql");
 const CHECKPOINT: &str = include_str!("../queries/transaction_checkpoint.sql");
@@ -204,7 +203,7 @@ impl<E: Effect> InTransaction<E> {
             Ok(Err(failure)) => failure,
             Err(_) => too_slow(),
         };
-        Err(CommitError::Failed(the_changes_or_the_databases(failed)))
+        Err(CommitError::Failed(of_handler(failed)))
     }
 
     async fn move_checkpoint(
@@ -222,7 +221,7 @@ impl<E: Effect> InTransaction<E> {
                 .execute(&statement, &[&feed, &partition, &session, &epoch, &position, &mark])
                 .await?;
             if moved == 1 {
-                park(transaction, &self.database, lease, &checkpoint.parked).await?;
+                carry_out(transaction, &self.database, lease, checkpoint).await?;
                 return Ok(None);
             }
             let refused = self.database.sql(REFUSED);
@@ -283,14 +282,4 @@ fn nothing_done(error: StoreError) -> CommitError {
 fn fenced(epoch: Option<i64>, lease: &Lease) -> CommitError {
     // A feed that was forgotten has no epoch any more; whatever comes, it is later than this owner's.
     CommitError::Fenced { by: epoch.map_or(lease.epoch.next(), |epoch| Epoch(epoch.cast_unsigned())) }
-}
-
-/// The effect is in the store's own database: when that is in trouble, no change is to blame.
-fn the_changes_or_the_databases(failure: Failure) -> Failure {
-    match failure.cause.downcast_ref::<tokio_postgres::Error>() {
-        Some(cause) if is_transient(cause) && cause.code() != Some(&SqlState::QUERY_CANCELED) => {
-            Failure { kind: seriatim::handler::FailureKind::Target, culprit: None, ..failure }
-        }
-        _ => failure,
-    }
 }

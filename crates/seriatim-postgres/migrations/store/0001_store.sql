@@ -1,4 +1,5 @@
--- The store's tables: who it is, its hosts, feeds, leases, and what is parked. Names sort by bytes, everywhere alike.
+-- The store's tables: who it is, its hosts, feeds, leases, what is parked and what was discarded. Names sort by bytes, everywhere
+-- alike.
 create table seriatim.store (
     only_row boolean primary key default true check (only_row),
     id text not null
@@ -12,7 +13,8 @@ create table seriatim.host (
     seen_at timestamptz not null,
     lock_key bigint not null,                -- of the advisory lock that the host holds while its process lives
     lock_number integer not null default 0,  -- how often it took the lock: a connection that broke is replaced
-    locked_in timestamptz                    -- the start of the server in whose life it last took the lock; null: it never did
+    locked_in timestamptz,                   -- the start of the server in whose life it last took the lock; null: it never did
+    troubles text not null default '[]'      -- what keeps it from going on, JSON
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);
 
 create table seriatim.feed (
@@ -30,9 +32,11 @@ create table seriatim.lease (
     version bigint not null,
     position text not null,
     hand_over_to text,             -- the host that asked for it, or for which it was set free
+    asked bigint not null default 0,   -- moves when somebody asks for a retry or a discard in the partition
     primary key (feed, partition)
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);
 
+-- Whoever changes what is parked in a partition, or waits there, holds the row of its lease: first that, then these rows.
 create table seriatim.parked (
     seq bigint generated always as identity primary key,   -- in the order of parking
     feed text collate "C" not null,
@@ -41,6 +45,7 @@ create table seriatim.parked (
     key text not null,             -- the key with its columns
     error text not null,
     attempts integer not null,
+    retrying boolean not null,     -- its owner tries it again by itself
     since timestamptz not null default clock_timestamp()
 );
 
@@ -57,3 +62,18 @@ create table seriatim.parked_change (
 
 -- The changes of one object in their order, without sorting.
 create index parked_change_in_order on seriatim.parked_change (parked, seq);
+
+create table seriatim.discarded (
+    seq bigint generated always as identity primary key,   -- in the order of discarding
+    feed text collate "C" not null,
+    partition integer not null,
+    key text not null,             -- the key with its columns
+    first_id bigint not null,
+    last_id bigint not null,
+    changes bigint not null,
+    error text not null,
+    reason text not null,
+    at timestamptz not null default clock_timestamp()
+);
+
+create index discarded_in_order on seriatim.discarded (feed, seq);

@@ -1,37 +1,47 @@
 //! Whose fault an error of PostgreSQL is: the change's, or the database's.
 
-use seriatim::change::Change;
-use seriatim::handler::Failure;
+use seriatim::handler::{Failure, FailureKind};
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
 
 use super::bind::Missing;
 use crate::error::is_transient;
 
-/// SQL that failed for one change.
+/// An error of PostgreSQL as people are to read it; the driver's own words are only "db error".
 #[derive(Debug, Error)]
-#[error("{said} (change {id}{of})")]
+#[error("{said}")]
 struct Refused {
     said: String,
-    id: u64,
-    of: String,
     #[source]
     cause: tokio_postgres::Error,
 }
 
 /// What an error means for the changes of its transaction.
 pub(crate) fn failure_of(cause: tokio_postgres::Error) -> Failure {
-    if is_the_databases(&cause) { Failure::target(cause) } else { Failure::change(cause) }
+    match is_the_databases(&cause) {
+        true => Failure::target(Refused { said: said(&cause), cause }),
+        false => Failure::change(Refused { said: message(&cause), cause }),
+    }
 }
 
-/// What an error of one change's statement means.
-pub(super) fn of_change(change: &Change, cause: tokio_postgres::Error) -> Failure {
-    if is_the_databases(&cause) {
-        return Failure::target(cause);
+/// What an error of a statement means for the one change that it was run for.
+pub(super) fn of_change(index: usize, cause: tokio_postgres::Error) -> Failure {
+    failure_of(cause).at(index)
+}
+
+/// A handler's failure, in the server's words. The effect is in the store's own database: when that is in trouble, no change is to
+/// blame.
+pub(crate) fn of_handler(failure: Failure) -> Failure {
+    let Failure { kind, cause, retry_after, culprit } = failure;
+    let cause = match cause.downcast::<tokio_postgres::Error>() {
+        Ok(cause) => *cause,
+        Err(cause) => return Failure { kind, cause, retry_after, culprit },
+    };
+    if is_transient(&cause) && cause.code() != Some(&SqlState::QUERY_CANCELED) {
+        return Failure { retry_after, ..Failure::target(Refused { said: said(&cause), cause }) };
     }
-    let of = change.key.as_ref().map_or_else(String::new, |key| format!(" of {key}"));
-    let said = said(&cause);
-    Failure::change(Refused { said, id: change.id, of, cause })
+    let said = if kind == FailureKind::Target { said(&cause) } else { message(&cause) };
+    Failure { kind, cause: Box::new(Refused { said, cause }), retry_after, culprit }
 }
 
 /// What is wrong when a column is gone: every change would fail.
@@ -47,6 +57,11 @@ pub(super) fn of_the_sql(cause: tokio_postgres::Error) -> Failure {
         return Failure::target(cause);
     }
     Failure::target(format!("PostgreSQL does not accept the SQL: {}; mend it", said(&cause)))
+}
+
+/// What the server said in general. The details name values: the same error of many objects is to be seen as one.
+fn message(cause: &tokio_postgres::Error) -> String {
+    cause.as_db_error().map_or_else(|| said(cause), |db| db.message().to_owned())
 }
 
 /// What the server said, without the driver's own words around it.

@@ -147,7 +147,12 @@ impl Lexer<'_> {
     fn end_statement(&mut self) {
         let Building { text, parameters, first_word, begun } = std::mem::take(&mut self.current);
         if begun {
-            self.done.push(Statement { text: text.trim().to_owned(), parameters, types: Vec::new(), first_word });
+            self.done.push(Statement {
+                text: text.trim().to_owned(),
+                parameters,
+                types: Vec::new(),
+                first_word,
+            });
         }
     }
 }

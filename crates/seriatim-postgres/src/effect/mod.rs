@@ -24,7 +24,7 @@ use seriatim::handler::Failure;
 use tokio_postgres::Transaction;
 
 pub use check::SqlProblem;
-pub(crate) use failure::failure_of;
+pub(crate) use failure::{failure_of, of_handler};
 pub use handler::SqlHandler;
 pub use types::ColumnTypes;
 
@@ -89,7 +89,7 @@ impl Effect for SqlEffect {
         let mut for_deletes = None;
         let mut for_others = None;
         let mut pipeline = Pipeline::default();
-        for change in changes {
+        for (index, change) in changes.iter().enumerate() {
             let (statements, prepared) = match (&self.delete_sql, change.op) {
                 (Some(statements), Op::Delete) => (statements, &mut for_deletes),
                 _ => (&self.sql, &mut for_others),
@@ -103,7 +103,7 @@ impl Effect for SqlEffect {
                 *prepared = Some(made.map_err(failure::of_the_sql)?);
             }
             if let Some(prepared) = prepared {
-                prepared.send(change, self.columns, &mut pipeline, transaction).await?;
+                prepared.send((index, change), self.columns, &mut pipeline, transaction).await?;
             }
         }
         pipeline.finish().await

@@ -33,10 +33,10 @@ impl Prepared {
         Ok(Prepared { statements: prepared })
     }
 
-    /// Sends the statements for one change. `columns` is how many the table has.
+    /// Sends the statements for one change, the so-manieth of its batch. `columns` is how many the table has.
     pub(super) async fn send<'a>(
         &mut self,
-        change: &'a Change,
+        (index, change): (usize, &Change),
         columns: usize,
         pipeline: &mut Pipeline<'a>,
         transaction: &'a Transaction<'a>,
@@ -49,7 +49,7 @@ impl Prepared {
             let values = values.map_err(failure::of_missing)?;
             let plan = plan.clone();
             let answer = async move { transaction.execute_raw(&plan, values).await };
-            pipeline.push(change, Box::pin(answer)).await?;
+            pipeline.push(index, Box::pin(answer)).await?;
         }
         Ok(())
     }
@@ -60,12 +60,13 @@ type Answer<'a> = Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>
 /// Statements that were sent and are not answered yet, in their order.
 #[derive(Default)]
 pub(super) struct Pipeline<'a> {
-    waiting: VecDeque<(&'a Change, Answer<'a>)>,
+    /// With the place of its change in the batch.
+    waiting: VecDeque<(usize, Answer<'a>)>,
 }
 
 impl<'a> Pipeline<'a> {
     /// Sends a statement after those before it; returns the failure of an earlier one if there is no room.
-    async fn push(&mut self, change: &'a Change, mut answer: Answer<'a>) -> Result<(), Failure> {
+    async fn push(&mut self, index: usize, mut answer: Answer<'a>) -> Result<(), Failure> {
         if self.waiting.len() >= ON_THE_WAY {
             self.await_first().await?;
         }
@@ -74,11 +75,11 @@ impl<'a> Pipeline<'a> {
             Poll::Ready(Err(cause)) => {
                 // Something is wrong already; who was first to fail says what.
                 self.finish().await?;
-                Err(failure::of_change(change, cause))
+                Err(failure::of_change(index, cause))
             }
             Poll::Ready(Ok(_)) => Ok(()),
             Poll::Pending => {
-                self.waiting.push_back((change, answer));
+                self.waiting.push_back((index, answer));
                 Ok(())
             }
         }
@@ -87,9 +88,7 @@ impl<'a> Pipeline<'a> {
     async fn await_first(&mut self) -> Result<(), Failure> {
         match self.waiting.pop_front() {
             None => Ok(()),
-            Some((change, answer)) => {
-                answer.await.map(drop).map_err(|cause| failure::of_change(change, cause))
-            }
+            Some((index, answer)) => answer.await.map(drop).map_err(|cause| failure::of_change(index, cause)),
         }
     }
 

@@ -47,7 +47,8 @@ pub(super) fn partition(id: &LeaseId) -> i32 {
     id.partition.0.cast_signed()
 }
 
-/// Moves the position and parks, if the lease is still its owner's: one statement when there is nothing to park.
+/// Moves the position, takes out what is done and parks, if the lease is still its owner's: one statement when the position is
+/// all there is to it.
 pub(super) async fn checkpoint(
     database: &Database,
     lease: &Lease,
@@ -55,7 +56,7 @@ pub(super) async fn checkpoint(
 ) -> Result<Fence, StoreError> {
     let mut client = database.client().await?;
     let error = |cause| StoreError::from(database.error(DOING, cause));
-    if checkpoint.parked.is_empty() {
+    if checkpoint.parked.is_empty() && checkpoint.unparked.is_empty() {
         let moved = execute(&client, database, lease, checkpoint).await.map_err(error)?;
         drop(client);
         return if moved == 1 { Ok(Fence::Open) } else { closed(database, lease).await };
@@ -66,7 +67,8 @@ pub(super) async fn checkpoint(
         drop(client);
         return closed(database, lease).await;
     }
-    parked::park(&transaction, database, lease, &checkpoint.parked).await.map_err(error)?;
+    // Later statements: what they find is what is so under the lock of the lease's row.
+    parked::carry_out(&transaction, database, lease, checkpoint).await.map_err(error)?;
     transaction.commit().await.map_err(error)?;
     Ok(Fence::Open)
 }

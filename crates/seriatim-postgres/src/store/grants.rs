@@ -12,7 +12,8 @@ const TABLE_GRANTS: &str = include_str!("../../queries/store_table_grants.sql");
 const DOING: &str = "checking the grants in";
 
 /// All tables that the store writes to.
-const TABLES: [&str; 7] = ["version", "store", "host", "feed", "lease", "parked", "parked_change"];
+const TABLES: [&str; 8] =
+    ["version", "store", "host", "feed", "lease", "parked", "parked_change", "discarded"];
 
 /// What an ordinary role may do in a database.
 struct Role {

@@ -36,7 +36,8 @@ pub(super) async fn join(
 ) -> Result<Session, JoinError> {
     let dead = presence.look_twice().await?;
     bury(database, &dead).await?;
-    let session = Session { host: host.clone(), id: SessionId::random(), feeds: feeds.to_vec() };
+    let session =
+        Session { host: host.clone(), id: SessionId::random(), feeds: feeds.to_vec(), troubles: Vec::new() };
     let mut replaced = replacing.cloned();
     for _ in 0..TRIES {
         if enter(database, &session, replaced.as_ref()).await? {
@@ -126,13 +127,14 @@ pub(super) async fn leave(
 /// A host as the store's view returns it.
 pub(super) fn host_view(row: &Row, presence: &Presence) -> Result<HostView, StoreError> {
     let session = rows::session_id(row, 3)?;
-    let liveness: Liveness = presence.liveness(&session, &Lock::read(row, 10)?);
+    let liveness: Liveness = presence.liveness(&session, &Lock::read(row, 11)?);
     Ok(HostView {
         name: rows::host_name(row, 0)?,
         session,
-        feeds: rows::feed_names(row, 8)?,
+        feeds: rows::feed_names(row, 9)?,
         beat: rows::number(row, 5)?,
-        seen_at: rows::time(row, 9)?,
+        seen_at: rows::time(row, 10)?,
+        troubles: rows::json(row, 13)?,
         liveness,
     })
 }

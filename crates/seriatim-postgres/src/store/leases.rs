@@ -24,6 +24,7 @@ const REWIND: &str = include_str!("../../queries/lease_rewind.sql");
 const REWOUND: &str = include_str!("../../queries/lease_rewound.sql");
 const FORGET: &str = include_str!("../../queries/lease_forget.sql");
 const PARKED_FORGET: &str = include_str!("../../queries/parked_forget.sql");
+const DISCARDED_FORGET: &str = include_str!("../../queries/discarded_forget.sql");
 const PARKED_DROP: &str = include_str!("../../queries/parked_drop.sql");
 const NOTIFY: &str = include_str!("../../queries/notify.sql");
 
@@ -81,6 +82,7 @@ pub(super) fn lease_view(row: &Row) -> Result<LeaseView, StoreError> {
         version: rows::number(row, 5)?,
         position: rows::position(row, 6)?,
         hand_over_to: rows::maybe_host_name(row, 7)?,
+        asked: rows::number(row, 8)?,
     })
 }
 
@@ -135,10 +137,10 @@ pub(super) async fn renew(
     let feeds: Vec<&str> = leases.iter().map(|lease| lease.id.feed.as_str()).collect();
     let partitions: Vec<i32> = leases.iter().map(|lease| partition(&lease.id)).collect();
     let epochs: Vec<i64> = leases.iter().map(|lease| lease.epoch.0.cast_signed()).collect();
-    let (host, me) = (session.host.as_str(), session.id.as_str());
-    let kept = database
-        .query("renewing leases in", RENEW, &[&host, &me, &running, &feeds, &partitions, &epochs])
-        .await?;
+    let (host, me, troubles) = (session.host.as_str(), session.id.as_str(), rows::to_json(&session.troubles));
+    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+        [&host, &me, &running, &feeds, &partitions, &epochs, &troubles];
+    let kept = database.query("renewing leases in", RENEW, &parameters).await?;
     let mut renewals = vec![Renewal::Lost; leases.len()];
     for row in &kept {
         let place = rows::number(row, 0)? as usize;
@@ -214,13 +216,14 @@ pub(super) async fn rewind(
     done.await.map_err(|cause| database.error("rewinding a lease in", cause).into())
 }
 
-/// Forgets a feed, its leases and what is parked.
+/// Forgets a feed, its leases, what is parked and what was discarded.
 pub(super) async fn forget(database: &Database, feed: &FeedName) -> Result<(), StoreError> {
     let mut client = database.client().await?;
     let forgotten = async {
         let transaction = client.transaction().await?;
-        // The feed and its leases first: whoever ensures it or parks at the same moment is waited for, and then gone too.
-        for statement in [FEED_FORGET, FORGET, PARKED_FORGET] {
+        // The feed and its leases first: whoever ensures it, parks or discards at the same moment is waited for,
+        // and then gone too.
+        for statement in [FEED_FORGET, FORGET, PARKED_FORGET, DISCARDED_FORGET] {
             transaction.execute(&*database.sql(statement), &[&feed.as_str()]).await?;
         }
         transaction.query_one(&*database.sql(NOTIFY), &[&channel(database)]).await?;

@@ -4,12 +4,17 @@
 //! owner's write names session and epoch in its WHERE: PostgreSQL looks at them again once it has the row's lock, so of two
 //! who write at once the second sees what the first did.
 //!
+//! Rows are locked in one order, so that no two operations can wait for each other: feed, host, leases by feed and partition, then
+//! what is parked. A lease's row is also the lock of all that is parked in its partition: whoever changes something there takes it
+//! first, in a statement of its own, so that the statements after it see what others did before.
+//!
 //! ```text
 //!   pool ─────────▶ leases, checkpoints, parked
 //!   one connection ▶ holds the locks of this process's hosts, and listens (see `presence`)
 //! ```
 
 mod checkpoint;
+mod discarded;
 mod grants;
 mod hosts;
 mod leases;
@@ -24,13 +29,13 @@ use seriatim::change::{Change, Position};
 use seriatim::lease::{Lease, LeaseView, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
-    Checkpoint, CheckpointError, EnsureError, JoinError, OnRewind, ParkedObject, Renewal, Session, Store,
-    StoreError,
+    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
+    ParkedObject, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
 pub(crate) use checkpoint::Right;
-pub(crate) use parked::park;
+pub(crate) use parked::carry_out;
 
 use crate::database::Database;
 use crate::error::PostgresError;
@@ -200,6 +205,10 @@ impl Store for PostgresStore {
         parked::list(&self.database, feed, partition).await
     }
 
+    async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError> {
+        parked::read(&self.database, feed, key).await
+    }
+
     async fn parked_changes(
         &self,
         feed: &FeedName,
@@ -207,6 +216,24 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> Result<Vec<Change>, StoreError> {
         parked::changes(&self.database, feed, key, limit).await
+    }
+
+    async fn retry_parked(&self, feed: &FeedName, key: Option<&Key>) -> Result<u64, StoreError> {
+        parked::retry(&self.database, feed, key).await
+    }
+
+    async fn discard_parked(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError> {
+        discarded::discard(&self.database, feed, key, what, reason).await
+    }
+
+    async fn discarded(&self, feed: &FeedName, limit: usize) -> Result<Vec<Discarded>, StoreError> {
+        discarded::list(&self.database, feed, limit).await
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

@@ -4,17 +4,23 @@ use deadpool_postgres::Transaction;
 use seriatim::change::Change;
 use seriatim::lease::Lease;
 use seriatim::name::{FeedName, Partition};
-use seriatim::store::{ParkedFailure, ParkedObject, Parking, StoreError};
+use seriatim::store::{Checkpoint, ParkedFailure, ParkedObject, ParkedState, Parking, StoreError, Unparking};
 use seriatim::value::{Columns, Key, Row};
+use tokio_postgres::types::ToSql;
 
 use super::checkpoint::partition;
-use super::rows;
+use super::{channel, rows};
 use crate::database::Database;
 
 const FAILED: &str = include_str!("../../queries/parked_failed.sql");
 const WAITING: &str = include_str!("../../queries/parked_waiting.sql");
 const CHANGE_INSERT: &str = include_str!("../../queries/parked_change_insert.sql");
+const TAKE_OUT: &str = include_str!("../../queries/parked_take_out.sql");
+const SETTLE: &str = include_str!("../../queries/parked_settle.sql");
+const LOCK: &str = include_str!("../../queries/parked_lock.sql");
+const RETRY: &str = include_str!("../../queries/parked_retry.sql");
 const LIST: &str = include_str!("../../queries/parked_list.sql");
+const READ: &str = include_str!("../../queries/parked_read.sql");
 const CHANGES: &str = include_str!("../../queries/parked_changes.sql");
 
 /// Objects to park, each once, as columns of a statement's parameters.
@@ -24,27 +30,64 @@ struct Objects {
     keys: Vec<String>,
     errors: Vec<String>,
     attempts: Vec<i32>,
+    retrying: Vec<bool>,
 }
 
 impl Objects {
     fn add(&mut self, object: &[u8], key: &Key, failure: Option<&ParkedFailure>) {
         let error = failure.map_or_else(String::new, |failure| rows::text(&failure.error));
         let attempts = failure.map_or(0, |failure| failure.attempts.cast_signed());
+        let retrying = failure.is_none_or(|failure| failure.state == ParkedState::Retrying);
         match self.objects.iter().position(|known| known == object) {
             // The last failure is the one to show.
-            Some(place) => (self.errors[place], self.attempts[place]) = (error, attempts),
+            Some(place) => {
+                (self.errors[place], self.attempts[place], self.retrying[place]) =
+                    (error, attempts, retrying);
+            }
             None => {
                 self.objects.push(object.to_owned());
                 self.keys.push(rows::to_json(key));
                 self.errors.push(error);
                 self.attempts.push(attempts);
+                self.retrying.push(retrying);
             }
         }
     }
 }
 
-/// Keeps changes, and their objects as parked. Belongs into the checkpoint's transaction.
-pub(crate) async fn park(
+/// Takes out what is done, then parks. Belongs into the checkpoint's transaction, after the lease's row is locked.
+pub(crate) async fn carry_out(
+    transaction: &Transaction<'_>,
+    database: &Database,
+    lease: &Lease,
+    checkpoint: &Checkpoint,
+) -> Result<(), tokio_postgres::Error> {
+    unpark(transaction, database, &lease.id.feed, &checkpoint.unparked).await?;
+    park(transaction, database, lease, &checkpoint.parked).await
+}
+
+/// Takes changes out, and the objects of which nothing is left.
+async fn unpark(
+    transaction: &Transaction<'_>,
+    database: &Database,
+    feed: &FeedName,
+    unparked: &[Unparking],
+) -> Result<(), tokio_postgres::Error> {
+    if unparked.is_empty() {
+        return Ok(());
+    }
+    let (mut of, mut ids) = (Vec::new(), Vec::new());
+    for done in unparked {
+        of.extend(done.ids.iter().map(|_| object(&done.key)));
+        ids.extend(done.ids.iter().map(|id| id.cast_signed()));
+    }
+    let objects: Vec<Vec<u8>> = unparked.iter().map(|done| object(&done.key)).collect();
+    execute(transaction, database, TAKE_OUT, &[&feed.as_str(), &of, &ids]).await?;
+    execute(transaction, database, SETTLE, &[&feed.as_str(), &objects]).await
+}
+
+/// Keeps changes, and their objects as parked.
+async fn park(
     transaction: &Transaction<'_>,
     database: &Database,
     lease: &Lease,
@@ -63,28 +106,77 @@ pub(crate) async fn park(
     }
     let (feed, partition) = (lease.id.feed.as_str(), partition(&lease.id));
     if !failed.objects.is_empty() {
-        let Objects { objects, keys, errors, attempts } = &failed;
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-            [&feed, &partition, objects, keys, errors, attempts];
-        transaction.execute(&*database.sql(FAILED), &parameters).await?;
+        let Objects { objects, keys, errors, attempts, retrying } = &failed;
+        let parameters: [&(dyn ToSql + Sync); 7] =
+            [&feed, &partition, objects, keys, errors, attempts, retrying];
+        execute(transaction, database, FAILED, &parameters).await?;
     }
     if !waiting.objects.is_empty() {
         let Objects { objects, keys, .. } = &waiting;
-        transaction.execute(&*database.sql(WAITING), &[&feed, &partition, objects, keys]).await?;
+        execute(transaction, database, WAITING, &[&feed, &partition, objects, keys]).await?;
     }
     if !ids.is_empty() {
-        transaction.execute(&*database.sql(CHANGE_INSERT), &[&feed, &objects, &ids, &changes]).await?;
+        execute(transaction, database, CHANGE_INSERT, &[&feed, &objects, &ids, &changes]).await?;
     }
     Ok(())
 }
 
-/// A key is found by its values: what its columns are called may change.
-fn object(key: &Key) -> Vec<u8> {
-    rows::to_json(&key.row().values()).into_bytes()
+async fn execute(
+    transaction: &Transaction<'_>,
+    database: &Database,
+    sql: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<(), tokio_postgres::Error> {
+    let statement = transaction.prepare_cached(&database.sql(sql)).await?;
+    transaction.execute(&statement, parameters).await.map(drop)
+}
+
+/// A key as it is found by: what its columns are called may change.
+pub(super) fn object(key: &Key) -> Vec<u8> {
+    key.identity().into_bytes()
 }
 
 fn no_key() -> Key {
     Key::new(Row::new(Columns::new::<&str>([]), []))
+}
+
+/// The partitions in which an object is parked, or any, whose leases' rows are locked from now on.
+pub(super) struct Locked {
+    pub(super) partitions: Vec<i32>,
+    /// One of them has an owner.
+    pub(super) owned: bool,
+}
+
+/// Locks the leases of the partitions in which an object is parked, or any. Nobody else changes what is parked there until the
+/// transaction ends; what is there now, only a later statement sees.
+pub(super) async fn lock(
+    transaction: &Transaction<'_>,
+    database: &Database,
+    feed: &FeedName,
+    object: Option<&[u8]>,
+) -> Result<Locked, tokio_postgres::Error> {
+    let leases = transaction.query(&*database.sql(LOCK), &[&feed.as_str(), &object]).await?;
+    let partitions = leases.iter().map(|row| row.get(0)).collect();
+    Ok(Locked { partitions, owned: leases.iter().any(|row| row.get(1)) })
+}
+
+/// Marks one object or all of them to be tried again, and lets their owners know.
+pub(super) async fn retry(
+    database: &Database,
+    feed: &FeedName,
+    key: Option<&Key>,
+) -> Result<u64, StoreError> {
+    let object = key.map(object);
+    let mut client = database.client().await?;
+    let marked = async {
+        let transaction = client.transaction().await?;
+        let Locked { partitions, .. } = lock(&transaction, database, feed, object.as_deref()).await?;
+        let parameters: [&(dyn ToSql + Sync); 4] = [&feed.as_str(), &object, &partitions, &channel(database)];
+        let marked = transaction.query_opt(&*database.sql(RETRY), &parameters).await?;
+        transaction.commit().await?;
+        Ok(marked.map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
+    };
+    marked.await.map_err(|cause| database.error("marking parked objects in", cause).into())
 }
 
 /// The parked objects of a feed, oldest first.
@@ -95,17 +187,31 @@ pub(super) async fn list(
 ) -> Result<Vec<ParkedObject>, StoreError> {
     let partition = partition.map(|partition| partition.0.cast_signed());
     let listed = database.query("listing what is parked in", LIST, &[&feed.as_str(), &partition]).await?;
-    let object = |row| {
-        Ok(ParkedObject {
-            feed: feed.clone(),
-            partition: Partition(rows::small(row, 0)?),
-            key: rows::json(row, 1)?,
-            failure: ParkedFailure { error: rows::get(row, 2)?, attempts: rows::small(row, 3)? },
-            since: rows::time(row, 4)?,
-            waiting: rows::number(row, 5)?,
-        })
-    };
-    listed.iter().map(object).collect()
+    listed.iter().map(|row| parked_object(feed, row)).collect()
+}
+
+/// One parked object.
+pub(super) async fn read(
+    database: &Database,
+    feed: &FeedName,
+    key: &Key,
+) -> Result<Option<ParkedObject>, StoreError> {
+    let found =
+        database.query("looking for a parked object in", READ, &[&feed.as_str(), &object(key)]).await?;
+    found.first().map(|row| parked_object(feed, row)).transpose()
+}
+
+fn parked_object(feed: &FeedName, row: &tokio_postgres::Row) -> Result<ParkedObject, StoreError> {
+    let state = if rows::get(row, 4)? { ParkedState::Retrying } else { ParkedState::Parked };
+    Ok(ParkedObject {
+        feed: feed.clone(),
+        partition: Partition(rows::small(row, 0)?),
+        key: rows::json(row, 1)?,
+        failure: ParkedFailure { error: rows::get(row, 2)?, attempts: rows::small(row, 3)?, state },
+        since: rows::time(row, 5)?,
+        waiting: rows::number(row, 6)?,
+        bytes: rows::number(row, 7)?,
+    })
 }
 
 /// The changes kept for an object, in order.

@@ -8,6 +8,8 @@ mod store_conformance;
 mod store_hosts;
 mod store_roles;
 mod store_fleet;
+mod store_parked;
+mod store_parked_model;
 mod database_tls;
 mod transaction;
 mod transaction_faults;

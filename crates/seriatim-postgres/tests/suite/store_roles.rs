@@ -88,10 +88,14 @@ async fn a_role_beside_the_schemas_owner_needs_grants_on_each_table_and_no_more(
     );
     let store = PostgresStore::connect(&app.url()).await.unwrap();
     let (session, lease) = own(&store, "ada").await;
-    let failure = Some(seriatim::store::ParkedFailure { error: "no".to_owned(), attempts: 1 });
+    let state = seriatim::store::ParkedState::Parked;
+    let failure = Some(seriatim::store::ParkedFailure { error: "no".to_owned(), attempts: 1, state });
     let mut checkpoint = Checkpoint::at(Position::number(5));
     checkpoint.parked.push(seriatim::store::Parking { change: change(1, 1, Value::Null), failure });
     store.checkpoint(&lease, &checkpoint).await.unwrap();
+    let (key, what) = (seriatim::Key::of("id", Value::Integer(1)), seriatim::store::Discard::All(1));
+    let discarding = store.discard_parked(&lease.id.feed, &key, what, "a test").await.unwrap();
+    assert_eq!(discarding, seriatim::store::Discarding::Done(1));
     store.leave(&session).await.unwrap();
     assert_eq!(see(&store).await.position, Position::number(5));
 }
@@ -120,6 +124,7 @@ fn store_session(lease: &seriatim::lease::Lease) -> seriatim::store::Session {
         host: crate::support::host("ada"),
         id: lease.session.clone(),
         feeds: Vec::new(),
+        troubles: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seriatim::handler::{CommitError, Context, FailureKind, TransactionalHandler};
-use seriatim::store::{Checkpoint, ParkedFailure, Parking, Store, StoreError};
+use seriatim::store::{Checkpoint, ParkedFailure, ParkedState, Parking, Store, StoreError, Unparking};
 use seriatim::{Change, Failure, Position, Value};
 use seriatim_postgres::tokio_postgres::Transaction;
 use seriatim_postgres::{PostgresStore, in_transaction};
@@ -46,12 +46,94 @@ async fn effect_and_checkpoint_happen_together() {
     let (_, lease) = own(&store, "ada").await;
     let handler = in_transaction(&store, note);
     let mut checkpoint = to(2);
-    let failure = Some(ParkedFailure { error: "no\0".to_owned(), attempts: 5 });
+    let failure = Some(ParkedFailure { error: "no\0".to_owned(), attempts: 5, state: ParkedState::Parked });
     checkpoint.parked.push(Parking { change: change(2, 9, Value::Null), failure });
     handler.handle_and_checkpoint(&one(1), &checkpoint, &context(&lease)).await.unwrap();
     assert_eq!(place.number(SEEN).await, 1);
     assert_eq!(see(&store).await.position, Position::number(2));
     assert_eq!(store.parked(&lease.id.feed, None).await.unwrap().len(), 1);
+}
+
+/// The change 1 of object 9 is parked, and is tried again.
+async fn retrying(store: &PostgresStore, lease: &seriatim::lease::Lease) -> Checkpoint {
+    let key = seriatim::Key::of("id", Value::Integer(9));
+    let failure = ParkedFailure { error: "no".to_owned(), attempts: 1, state: ParkedState::Retrying };
+    let parked = vec![
+        Parking { change: change(1, 9, Value::Null), failure: Some(failure) },
+        Parking { change: change(2, 9, Value::Null), failure: None },
+    ];
+    store.checkpoint(lease, &Checkpoint::parking(Position::number(2), parked)).await.unwrap();
+    Checkpoint { unparked: vec![Unparking { key, ids: vec![1] }], ..to(2) }
+}
+
+async fn parked_ids(store: &PostgresStore, lease: &seriatim::lease::Lease) -> Vec<u64> {
+    let key = seriatim::Key::of("id", Value::Integer(9));
+    let kept = store.parked_changes(&lease.id.feed, &key, 10).await.unwrap();
+    kept.into_iter().map(|change| change.id).collect()
+}
+
+#[tokio::test]
+async fn a_parked_change_is_taken_out_with_its_effect() {
+    let place = Place::new();
+    let store = shop(&place).await;
+    let (_, lease) = own(&store, "ada").await;
+    let checkpoint = retrying(&store, &lease).await;
+    let handler = in_transaction(&store, note);
+    let changes = [change(1, 9, Value::Null)];
+    handler.handle_and_checkpoint(&changes, &checkpoint, &context(&lease)).await.unwrap();
+    assert_eq!((place.number(SEEN).await, parked_ids(&store, &lease).await), (1, vec![2]));
+}
+
+#[tokio::test]
+async fn a_parked_change_whose_effect_fails_stays() {
+    let place = Place::new();
+    let store = shop(&place).await;
+    let (_, lease) = own(&store, "ada").await;
+    let checkpoint = retrying(&store, &lease).await;
+    // It is noticed only by the commit, when everything else was done.
+    place.run("create table child (seen bigint references seen deferrable initially deferred)").await;
+    let handler = in_transaction(&store, async |_: &[Change], transaction: &Transaction<'_>| {
+        transaction.execute("insert into child values (7)", &[]).await?;
+        Ok(())
+    });
+    let failed =
+        handler.handle_and_checkpoint(&[change(1, 9, Value::Null)], &checkpoint, &context(&lease)).await;
+    assert_failed(failed, FailureKind::Change);
+    assert_eq!(parked_ids(&store, &lease).await, [1, 2]);
+}
+
+/// The same error of many objects is to be seen as one.
+#[tokio::test]
+async fn a_failure_is_told_in_the_servers_words_without_the_values() {
+    let place = Place::new();
+    let store = shop(&place).await;
+    let (_, lease) = own(&store, "ada").await;
+    place.run("insert into seen values (1), (2)").await;
+    let sql = seriatim_postgres::SqlEffect::new("insert into seen values (:id)", None);
+    let (by_hand, by_sql) = (in_transaction(&store, note), in_transaction(&store, sql.into_fn()));
+    for id in [1, 2] {
+        let said = "duplicate key value violates unique constraint \"seen_pkey\"";
+        let failed = by_hand.handle_and_checkpoint(&one(id), &to(id), &context(&lease)).await;
+        assert_eq!(assert_failed(failed, FailureKind::Change), said);
+        let failed = by_sql.handle_and_checkpoint(&one(id), &to(id), &context(&lease)).await;
+        assert_eq!(assert_failed(failed, FailureKind::Change), said);
+    }
+}
+
+#[tokio::test]
+async fn a_sql_effect_names_the_change_that_failed() {
+    let place = Place::new();
+    let store = shop(&place).await;
+    let (_, lease) = own(&store, "ada").await;
+    place.run("insert into seen values (300)").await;
+    let sql = seriatim_postgres::SqlEffect::new("insert into seen values (:id)", None);
+    let changes: Vec<Change> = (1..=600).map(|id| change(id, 1, Value::Null)).collect();
+    let handler = in_transaction(&store, sql.into_fn());
+    match handler.handle_and_checkpoint(&changes, &to(600), &context(&lease)).await {
+        Err(CommitError::Failed(failure)) => assert_eq!(failure.culprit, Some(299), "{failure}"),
+        other => panic!("a failure was expected: {other:?}"),
+    }
+    assert_eq!(place.number(SEEN).await, 1);
 }
 
 #[tokio::test]
