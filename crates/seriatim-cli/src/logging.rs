@@ -11,8 +11,7 @@ use crate::error::{Error, Result};
 const VARIABLE: &str = "SERIATIM_LOG";
 
 /// What is logged when nobody says: what Seriatim does, and what worries others.
-const USUAL: &str =
-    "warn,seriatim=info,seriatim_sqlite=info,seriatim_postgres=info,seriatim_handlers=info";
+const USUAL: &str = "warn,seriatim=info,seriatim_sqlite=info,seriatim_postgres=info,seriatim_handlers=info";
 
 /// Starts logging. Fails when `SERIATIM_LOG` is no filter.
 pub fn start(format: LogFormat) -> Result<()> {

@@ -50,7 +50,8 @@ impl LedgerPlace {
         match database(url, folder)? {
             Database::Sqlite(path) => Ok(LedgerPlace::Sqlite(path)),
             Database::Postgres(_) => {
-                Err("is PostgreSQL, where this version cannot remember signals yet: use sqlite or dynamodb".to_owned())
+                Err("is PostgreSQL, where this version cannot remember signals yet: use sqlite or dynamodb"
+                    .to_owned())
             }
         }
     }

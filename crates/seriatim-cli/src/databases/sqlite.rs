@@ -8,7 +8,8 @@ use seriatim::handler::Handling;
 use seriatim::once::Ledger;
 use seriatim::source::{Install, Shape};
 use seriatim_sqlite::{
-    Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteStore, Unit, WindowCapture, in_transaction,
+    Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteStore, Unit, WindowCapture,
+    in_transaction,
 };
 
 use super::Sql;

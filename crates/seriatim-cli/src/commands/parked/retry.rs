@@ -124,7 +124,8 @@ impl Waiting<'_> {
         handlers::check(feed).await.map_err(about)?;
         tracing::info!(feed = %feed.name, "no host runs it: trying here");
         let mut open = handlers::Open::default();
-        let handling = handlers::of(feed, self.config, self.store, &std::sync::Arc::default(), &mut open).await?;
+        let handling =
+            handlers::of(feed, self.config, self.store, &std::sync::Arc::default(), &mut open).await?;
         let name = setup::host_name(None)?;
         let host = Host::new(name.as_str(), self.store.shared()).leases(self.config.lease);
         let host = host.feed_with(databases::capture(feed), handling, run::settings(feed));
