@@ -46,8 +46,8 @@ pub(super) async fn discard(
         let dropped = drop_changes(&transaction, database, head.seq, what, reason).await?;
         let parameters: [&(dyn ToSql + Sync); 4] =
             [&head.seq, &feed.as_str(), &locked.partitions, &channel(database)];
-        transaction.query_one(&*database.sql(GO_ON), &parameters).await?;
-        transaction.execute(&*database.sql(TRIM), &[&feed.as_str(), &(DISCARDS_KEPT as i64)]).await?;
+        parked::query(&transaction, database, GO_ON, &parameters).await?;
+        parked::query(&transaction, database, TRIM, &[&feed.as_str(), &(DISCARDS_KEPT as i64)]).await?;
         transaction.commit().await?;
         Ok(Discarding::Done(dropped))
     };
@@ -63,8 +63,8 @@ async fn head(
     locked: &Locked,
 ) -> Result<Option<Head>, tokio_postgres::Error> {
     let parameters: [&(dyn ToSql + Sync); 3] = [&feed.as_str(), &object, &locked.partitions];
-    let found = transaction.query_opt(&*database.sql(HEAD), &parameters).await?;
-    Ok(found.map(|row| Head { seq: row.get(0), retrying: row.get(1), first: row.get(2) }))
+    let found = parked::query(transaction, database, HEAD, &parameters).await?;
+    Ok(found.first().map(|row| Head { seq: row.get(0), retrying: row.get(1), first: row.get(2) }))
 }
 
 /// Drops the changes and remembers it, and says how many there were.
@@ -80,8 +80,8 @@ async fn drop_changes(
         Discard::All(_) => None,
     };
     let parameters: [&(dyn ToSql + Sync); 3] = [&parked, &only, &rows::text(reason)];
-    let dropped = transaction.query_one(&*database.sql(DISCARD), &parameters).await?;
-    Ok(dropped.get::<_, i64>(0).cast_unsigned())
+    let dropped = parked::query(transaction, database, DISCARD, &parameters).await?;
+    Ok(dropped.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
 }
 
 /// The latest discards of a feed.

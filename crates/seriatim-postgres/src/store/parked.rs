@@ -131,6 +131,17 @@ async fn execute(
     transaction.execute(&statement, parameters).await.map(drop)
 }
 
+/// The rows of a statement that is prepared once on each connection: while a lease's row is locked, every round trip counts.
+pub(super) async fn query(
+    transaction: &Transaction<'_>,
+    database: &Database,
+    sql: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
+    let statement = transaction.prepare_cached(&database.sql(sql)).await?;
+    transaction.query(&statement, parameters).await
+}
+
 /// A key as it is found by: what its columns are called may change.
 pub(super) fn object(key: &Key) -> Vec<u8> {
     key.identity().into_bytes()
@@ -155,7 +166,7 @@ pub(super) async fn lock(
     feed: &FeedName,
     object: Option<&[u8]>,
 ) -> Result<Locked, tokio_postgres::Error> {
-    let leases = transaction.query(&*database.sql(LOCK), &[&feed.as_str(), &object]).await?;
+    let leases = query(transaction, database, LOCK, &[&feed.as_str(), &object]).await?;
     let partitions = leases.iter().map(|row| row.get(0)).collect();
     Ok(Locked { partitions, owned: leases.iter().any(|row| row.get(1)) })
 }
@@ -172,9 +183,9 @@ pub(super) async fn retry(
         let transaction = client.transaction().await?;
         let Locked { partitions, .. } = lock(&transaction, database, feed, object.as_deref()).await?;
         let parameters: [&(dyn ToSql + Sync); 4] = [&feed.as_str(), &object, &partitions, &channel(database)];
-        let marked = transaction.query_opt(&*database.sql(RETRY), &parameters).await?;
+        let marked = query(&transaction, database, RETRY, &parameters).await?;
         transaction.commit().await?;
-        Ok(marked.map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
+        Ok(marked.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
     };
     marked.await.map_err(|cause| database.error("marking parked objects in", cause).into())
 }

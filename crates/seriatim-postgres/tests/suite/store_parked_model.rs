@@ -24,7 +24,7 @@ use crate::support::{Place, change, context, feed, join};
 
 const PARTITIONS: u32 = 2;
 /// How many changes each partition has.
-const CHANGES: u64 = 150;
+const CHANGES: u64 = 100;
 /// How many objects they are of, in each partition.
 const OBJECTS: u64 = 2;
 
@@ -283,8 +283,9 @@ fn ids_of(key: &Key) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owners_retries_and_discards_at_once_lose_double_and_reorder_nothing() {
     let place = Place::new();
+    // No constraint: who lost the lease is to be stopped by the fence alone.
     place
-        .run("create table seen (id bigint unique, key text not null, at timestamptz not null default clock_timestamp())")
+        .run("create table seen (id bigint not null, key text not null, at timestamptz not null default clock_timestamp())")
         .await;
     let first = place.store().await;
     first.ensure(&feed(), PARTITIONS, &Position::number(0)).await.unwrap();
