@@ -7,6 +7,7 @@ mod echo;
 mod journal_drain;
 mod machine;
 mod poison;
+mod postgres;
 mod protect;
 mod window_drain;
 mod window_postgres;
@@ -40,8 +41,18 @@ pub struct Row {
     pub limit: f64,
     /// How much of the limit was reached.
     pub ratio: f64,
-    /// How much should be; for growth, how much more it may be at most.
+    /// How much should be; for growth, how much more it may be at most; for latency, how many milliseconds half of the changes
+    /// may take. 0 where nothing is aimed at.
     pub aim: f64,
+    /// How many milliseconds half of the changes took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ms: Option<f64>,
+    /// How many milliseconds all but one in a hundred took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_ms: Option<f64>,
+    /// How many they should take at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_aim_ms: Option<f64>,
     /// The most memory that the process had while it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_mib: Option<f64>,
@@ -49,12 +60,18 @@ pub struct Row {
 
 impl Row {
     fn new(name: &str, value: f64, unit: &'static str, limit: f64, aim: f64) -> Self {
-        Row { name: name.to_owned(), value, unit, limit, ratio: value / limit, aim, peak_mib: None }
+        let ratio = value / limit;
+        let (name, peak_mib) = (name.to_owned(), None);
+        Row { name, value, unit, limit, ratio, aim, p50_ms: None, p99_ms: None, p99_aim_ms: None, peak_mib }
     }
 
     /// Whether the aim is reached.
     pub fn reaches_its_aim(&self) -> bool {
-        if self.name.starts_with("growth-") { self.ratio <= self.aim } else { self.ratio >= self.aim }
+        match (self.p50_ms, self.p99_ms, self.p99_aim_ms) {
+            (Some(p50), Some(p99), Some(most)) => p50 < self.aim && p99 < most,
+            _ if self.name.starts_with("growth-") => self.ratio <= self.aim,
+            _ => self.ratio >= self.aim,
+        }
     }
 }
 
@@ -74,12 +91,30 @@ pub const NAMES: &[&str] = &[
     "growth-once-postgres",
     #[cfg(feature = "dynamodb")]
     "protect-dynamodb",
+    "journal-drain-postgres",
+    "sql-effect-postgres",
+    "capture-log-postgres-1",
+    "capture-journal-postgres-1",
+    "capture-pgq-postgres-1",
+    "capture-log-postgres-1000",
+    "capture-journal-postgres-1000",
+    "capture-pgq-postgres-1000",
+    "latency-journal-postgres",
+    "growth-churn-postgres",
 ];
 
-/// Takes the measurements of these names. `progress` is told what is being done.
+/// The servers to measure on; where none is given, a throw-away one is started.
+#[derive(Clone, Debug, Default)]
+pub struct Servers {
+    /// The URL of a PostgreSQL server.
+    pub postgres: Option<String>,
+}
+
+/// Takes the measurements of these names. `progress` is told what is being done, and what is `left out …`.
 pub async fn measure(
     names: &[&str],
     backlog: Backlog,
+    servers: &Servers,
     progress: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
@@ -127,5 +162,6 @@ pub async fn measure(
     if names.contains(&"protect-dynamodb") {
         rows.extend(protect::dynamodb::on_dynamodb(progress).await?);
     }
+    rows.extend(postgres::measure(names, backlog, servers.postgres.as_deref(), progress).await?);
     Ok(rows)
 }

@@ -301,6 +301,9 @@ pub struct Bench {
     /// The measurements; all when left out.
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
+    /// A PostgreSQL server to measure on, in databases of the measurement's own; a throw-away one is started when left out.
+    #[arg(long, value_name = "URL")]
+    pub postgres: Option<String>,
     /// As JSON.
     #[arg(long)]
     pub json: bool,

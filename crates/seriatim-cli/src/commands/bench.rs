@@ -2,7 +2,7 @@
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use seriatim_benches::{Backlog, NAMES, Row};
+use seriatim_benches::{Backlog, NAMES, Row, Servers};
 
 use crate::args::Bench;
 use crate::config::instead_of;
@@ -19,8 +19,12 @@ pub async fn execute(arguments: &Bench) -> Result<()> {
     let names = chosen(&arguments.names)?;
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(std::time::Duration::from_millis(100));
-    let tell = |doing: &str| bar.set_message(doing.to_owned());
-    let measured = seriatim_benches::measure(&names, Backlog::of(arguments.changes), &tell).await;
+    let tell = |doing: &str| match doing.starts_with("left out") {
+        true => tracing::warn!("{doing}"),
+        false => bar.set_message(doing.to_owned()),
+    };
+    let servers = Servers { postgres: arguments.postgres.clone() };
+    let measured = seriatim_benches::measure(&names, Backlog::of(arguments.changes), &servers, &tell).await;
     bar.finish_and_clear();
     let rows = measured.map_err(|cause| Error::failed("the measurement failed").caused_by(cause))?;
     match arguments.json {
@@ -44,7 +48,8 @@ fn unknown(name: &str) -> Error {
 }
 
 fn write(rows: &[Row]) -> Result<()> {
-    let mut table = Table::titled(["measurement", "value", "limit", "ratio", "aim", "peak memory"]);
+    let titles = ["measurement", "value", "limit", "ratio", "aim", "99 % within", "peak memory"];
+    let mut table = Table::titled(titles);
     for row in rows {
         let verdict = if row.reaches_its_aim() { GOOD } else { BAD };
         let number = |number: f64| match number {
@@ -56,7 +61,8 @@ fn write(rows: &[Row]) -> Result<()> {
             (PLAIN, number(row.value)),
             (PLAIN, number(row.limit)),
             (verdict, format!("{:.2}", row.ratio)),
-            (PLAIN, format!("{:.2}", row.aim)),
+            (PLAIN, if row.aim > 0.0 { format!("{:.2}", row.aim) } else { String::new() }),
+            (PLAIN, row.p99_ms.map_or_else(String::new, |p99| format!("{p99} ms"))),
             (PLAIN, row.peak_mib.map_or_else(String::new, |peak| format!("{peak:.0} MiB"))),
         ]);
     }

@@ -1,0 +1,87 @@
+//! Measurements on PostgreSQL: on a server that was named, or on a throw-away one.
+
+mod capture;
+mod growth;
+mod journal_drain;
+mod latency;
+mod place;
+mod sql_effect;
+
+use anyhow::Context as _;
+use seriatim_testkit::servers::{Postgres, ServerError};
+
+use crate::{Backlog, Row};
+use place::Place;
+
+/// The server to measure on.
+enum Server {
+    Given(String),
+    Own(Postgres),
+}
+
+impl Server {
+    fn find(given: Option<&str>) -> Result<Self, ServerError> {
+        match given {
+            Some(url) => Ok(Server::Given(url.to_owned())),
+            None => Postgres::start().map(Server::Own),
+        }
+    }
+
+    /// A new database on it.
+    async fn place(&self) -> anyhow::Result<Place> {
+        let url = match self {
+            Server::Given(url) => url.clone(),
+            Server::Own(postgres) => postgres.url(),
+        };
+        Place::new(&url).await.context("making a database to measure in")
+    }
+}
+
+/// Takes those of these measurements that are about PostgreSQL.
+pub(crate) async fn measure(
+    names: &[&str],
+    backlog: Backlog,
+    url: Option<&str>,
+    progress: &(dyn Fn(&str) + Sync),
+) -> anyhow::Result<Vec<Row>> {
+    let names: Vec<&str> = names.iter().filter(|name| name.contains("-postgres")).copied().collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let server = match Server::find(url) {
+        Ok(server) => server,
+        Err(error) => {
+            progress(&format!("left out {}: {error}", names.join(", ")));
+            return Ok(Vec::new());
+        }
+    };
+    let mut rows = Vec::new();
+    if names.contains(&"journal-drain-postgres") {
+        let place = server.place().await?;
+        rows.push(journal_drain::journal_drain(&place, backlog, progress).await?);
+        place.remove().await?;
+    }
+    if names.contains(&"sql-effect-postgres") {
+        let place = server.place().await?;
+        rows.push(sql_effect::sql_effect(&place, backlog.tenth(), progress).await?);
+        place.remove().await?;
+    }
+    for size in [1, 1000] {
+        let of_size = |name: &&&str| name.starts_with("capture-") && name.ends_with(&format!("-{size}"));
+        let chosen: Vec<&str> = names.iter().filter(of_size).copied().collect();
+        if !chosen.is_empty() {
+            rows.extend(capture::captures(&server, &chosen, size, backlog, progress).await?);
+        }
+    }
+    if names.contains(&"latency-journal-postgres") {
+        let place = server.place().await?;
+        rows.push(latency::latency(&place, backlog, progress).await?);
+        place.remove().await?;
+    }
+    if names.contains(&"growth-churn-postgres") {
+        let place = server.place().await?;
+        rows.push(growth::growth(&place, backlog, progress).await?);
+        place.remove().await?;
+    }
+    Ok(rows)
+}

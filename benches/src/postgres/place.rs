@@ -1,0 +1,94 @@
+//! A database of a measurement's own, dropped when it is over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::Context as _;
+use seriatim::handler::Handling;
+use seriatim::host::FeedSettings;
+use seriatim::source::Start;
+use seriatim::{FeedName, Host};
+use seriatim_postgres::tokio_postgres::Client as Session;
+use seriatim_postgres::{Client, Database, PostgresStore, Source};
+
+use crate::Nothing;
+
+pub(super) const INSERT: &str = include_str!("../../sql/postgres/insert.sql");
+pub(super) const UPDATE: &str = include_str!("../../sql/postgres/update.sql");
+
+/// An empty database with the table `orders`.
+pub(super) struct Place {
+    server: Database,
+    name: String,
+    url: String,
+    database: Database,
+}
+
+impl Place {
+    /// A new one on the server that this URL leads to.
+    pub(super) async fn new(server: &str) -> anyhow::Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(1);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("seriatim_bench_{}_{count}", std::process::id());
+        let mut url = url::Url::parse(server).context("the URL of the server")?;
+        url.set_path(&name);
+        let server = Database::connect(server)?;
+        server.users_client().await?.batch_execute(&format!("create database {name}")).await?;
+        let place = Place { server, name, database: Database::connect(url.as_str())?, url: url.into() };
+        let session = place.session().await?;
+        session.batch_execute(include_str!("../../sql/postgres/orders.sql")).await?;
+        Ok(place)
+    }
+
+    /// A connection as an application has it.
+    pub(super) async fn session(&self) -> anyhow::Result<Client> {
+        Ok(self.database.users_client().await?)
+    }
+
+    pub(super) fn source(&self) -> anyhow::Result<Source> {
+        Ok(Source::connect(&self.url)?)
+    }
+
+    pub(super) async fn store(&self) -> anyhow::Result<PostgresStore> {
+        Ok(PostgresStore::connect(&self.url).await?)
+    }
+
+    /// Has a feed of this name follow the journal from now on, in so many partitions.
+    pub(super) async fn follow(&self, feed: &str, partitions: u32) -> anyhow::Result<()> {
+        let handling = Handling::AtLeastOnce(Arc::new(Nothing));
+        self.drain(feed, partitions, self.store().await?, handling, FeedSettings::default()).await.map(drop)
+    }
+
+    /// Has a feed of the journal handle everything that there is. Returns how many changes that was.
+    pub(super) async fn drain(
+        &self,
+        feed: &str,
+        partitions: u32,
+        store: PostgresStore,
+        handling: Handling,
+        settings: FeedSettings,
+    ) -> anyhow::Result<u64> {
+        let feed = self.source()?.journal("orders").named(FeedName::new(feed)?).partitions(partitions);
+        let settings = FeedSettings { start: Start::Now, ..settings };
+        let host = Host::new("bench", Arc::new(store)).feed_with(Arc::new(feed), handling, settings);
+        let stats = host.stats();
+        host.run_once().await?;
+        Ok(stats.iter().map(|(_, stats)| stats.handled()).sum())
+    }
+
+    /// Drops the database, whoever is connected to it.
+    pub(super) async fn remove(self) -> anyhow::Result<()> {
+        let drop = format!("drop database {} with (force)", self.name);
+        Ok(self.server.users_client().await?.batch_execute(&drop).await?)
+    }
+}
+
+/// A quarter of so many changes are inserts, and all of those orders are updated three times.
+pub(super) async fn write(session: &Session, changes: u64) -> anyhow::Result<()> {
+    let orders = (changes / 4).cast_signed();
+    session.execute(INSERT, &[&1_i64, &orders]).await?;
+    for _ in 0..3 {
+        session.execute(UPDATE, &[&1_i64, &orders]).await?;
+    }
+    Ok(())
+}
