@@ -24,6 +24,7 @@ use async_trait::async_trait;
 pub(crate) use attempt::{Attempts, Ran, Rules, Tally};
 pub use failure::{CommitError, Failure, FailureKind};
 pub use lanes::{Batch, Lanes};
+pub(crate) use retry::Verdict;
 pub use retry::{Backoff, Retry, Then};
 pub(crate) use tries::{Plain, Transactional, Try};
 

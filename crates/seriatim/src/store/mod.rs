@@ -59,7 +59,7 @@ pub struct Parking {
 }
 
 /// Why an object is parked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ParkedFailure {
     /// What the handler said at the last attempt.
     pub error: String,
