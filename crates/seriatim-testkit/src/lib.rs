@@ -1,11 +1,13 @@
 //! What tests of Seriatim, and of handlers and stores of one's own, are made with.
 //!
 //! - [`conformance!`]: the promises of the store contract, one test each; every store passes all of them.
+//! - [`queue_conformance!`]: the same for the queue contract.
 //! - [`FaultyStore`]: a store that fails, loses answers, waits or is slow, on demand or by a seed.
 //! - [`servers`]: throw-away PostgreSQL, Redis and DynamoDB Local.
 
 pub mod conformance;
 pub mod faulty;
+pub mod queue;
 pub mod servers;
 
 pub use faulty::FaultyStore;

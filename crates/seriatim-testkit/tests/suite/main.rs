@@ -5,3 +5,4 @@
 
 mod faulty;
 mod memory_conformance;
+mod memory_queue;

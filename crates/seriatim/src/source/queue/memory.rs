@@ -30,12 +30,12 @@ impl Default for MemoryQueue {
 impl MemoryQueue {
     /// An empty queue.
     pub fn new() -> Self {
-        MemoryQueue::with_limit(u64::MAX)
+        MemoryQueue { books: Arc::default(), news: Arc::default(), limit: u64::MAX }
     }
 
-    /// An empty queue in which no object may have more than so many events waiting.
-    pub fn with_limit(limit: u64) -> Self {
-        MemoryQueue { books: Arc::default(), news: Arc::default(), limit }
+    /// The same queue, for producers who may let no object have more than so many events waiting.
+    pub fn limited_to(self, limit: u64) -> Self {
+        MemoryQueue { limit, ..self }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
