@@ -2,11 +2,13 @@
 //!
 //! - [`conformance!`]: the promises of the store contract, one test each; every store passes all of them.
 //! - [`queue_conformance!`]: the same for the queue contract.
+//! - [`model`]: a model checker, and the queue as a model.
 //! - [`FaultyStore`]: a store that fails, loses answers, waits or is slow, on demand or by a seed.
 //! - [`servers`]: throw-away PostgreSQL, Redis and DynamoDB Local.
 
 pub mod conformance;
 pub mod faulty;
+pub mod model;
 pub mod queue;
 pub mod servers;
 

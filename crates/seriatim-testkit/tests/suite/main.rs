@@ -6,3 +6,4 @@
 mod faulty;
 mod memory_conformance;
 mod memory_queue;
+mod queue_model;
