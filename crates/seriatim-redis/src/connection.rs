@@ -40,6 +40,10 @@ enum Blocking {
 impl Redis {
     /// Connects to `redis://[user:password@]host[:port][/db]`, or `rediss://…` for TLS. Any node of a Cluster will do.
     pub async fn connect(url: &str) -> Result<Self, RedisError> {
+        // TLS panics when a program has two sets of ciphers and has not chosen. One that has chosen keeps its choice.
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            drop(rustls::crypto::ring::default_provider().install_default());
+        }
         let client = Client::open(url).map_err(|cause| RedisError::new("reading the URL of Redis", cause))?;
         let doing = || format!("connecting to Redis at {}", client.get_connection_info().addr());
         let config = ConnectionManagerConfig::new()
