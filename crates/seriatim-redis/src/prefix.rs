@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::connection::Redis;
 use crate::error::RedisError;
 
 /// What all keys of one queue or store begin with, such as `{shop}:`.
@@ -42,6 +43,17 @@ impl Prefix {
     pub fn has_tag(&self) -> bool {
         let tag = self.0.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
         tag.is_some_and(|(tag, _)| !tag.is_empty())
+    }
+
+    /// Refuses a prefix that a Cluster cannot do with.
+    pub(crate) fn fits(&self, redis: &Redis) -> Result<(), RedisError> {
+        match redis.is_cluster() && !self.has_tag() {
+            false => Ok(()),
+            true => Err(RedisError::settings(
+                format!("in a Cluster, keys with the prefix {:?} would be in many slots", self.0),
+                "give the prefix a hash tag, such as {shop}:",
+            )),
+        }
     }
 
     /// The prefix as a pattern that only it matches.

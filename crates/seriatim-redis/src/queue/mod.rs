@@ -19,6 +19,7 @@ use seriatim::store::{JoinError, ParkedFailure, StoreError};
 
 use crate::connection::Redis;
 use crate::error::RedisError;
+use crate::parts::holder;
 use crate::prefix::Prefix;
 use crate::script::Script;
 use scripts::Scripts;
@@ -74,15 +75,7 @@ struct Replicas {
 impl RedisQueue {
     /// The queue with this prefix. Nothing has to be made before it is used.
     pub fn open(redis: Redis, prefix: Prefix) -> Result<Self, RedisError> {
-        if redis.is_cluster() && !prefix.has_tag() {
-            return Err(RedisError::settings(
-                format!(
-                    "in a Cluster, the keys of a queue with the prefix {:?} would be in many slots",
-                    prefix.as_str()
-                ),
-                "give the prefix a hash tag, such as {shop}:",
-            ));
-        }
+        prefix.fits(&redis)?;
         let queued = prefix.key("objects.with.events");
         Ok(RedisQueue {
             redis,
@@ -185,7 +178,7 @@ impl Queue for RedisQueue {
         let replacing = replacing.map_or("", SessionId::as_str);
         let arguments = [worker.as_str(), id.as_str(), replacing].map(str::as_bytes);
         let answer = self.run("joining", &self.scripts.join, &arguments).await.map_err(StoreError::from)?;
-        match reply::holder(answer).map_err(StoreError::from)? {
+        match holder(answer).map_err(StoreError::from)? {
             None => Ok(WorkerSession { worker: worker.clone(), id }),
             Some((session, beat)) => {
                 Err(JoinError::NameTaken { host: worker.clone(), session, beat, liveness: Liveness::Unknown })

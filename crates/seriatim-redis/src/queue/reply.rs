@@ -1,6 +1,5 @@
 //! What the scripts answer.
 
-use jiff::Timestamp;
 use redis::Value;
 use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, HostName, ObjectName, SessionId};
@@ -10,70 +9,15 @@ use seriatim::source::queue::{
 };
 use seriatim::store::ParkedFailure;
 
-use crate::error::RedisError;
-use crate::script::strings;
+use crate::parts::{Parts, Result, list, session, strange, time};
 
-type Result<T> = std::result::Result<T, RedisError>;
-
-fn strange(what: impl std::fmt::Debug) -> RedisError {
-    RedisError::answer("reading an answer of Redis", format!("{what:?} was not expected"))
-}
-
-/// The parts of an answer, from first to last.
-struct Parts(std::vec::IntoIter<Vec<u8>>);
-
-impl Parts {
-    fn of(answer: Value) -> Result<Self> {
-        let shown = format!("{answer:?}");
-        Ok(Parts(strings(answer).ok_or_else(|| strange(shown))?.into_iter()))
-    }
-
-    fn bytes(&mut self) -> Result<Vec<u8>> {
-        self.0.next().ok_or_else(|| strange("a short answer"))
-    }
-
-    fn text(&mut self) -> Result<String> {
-        String::from_utf8(self.bytes()?).map_err(strange)
-    }
-
-    /// Names that producers gave may be anything; what is not text is shown as well as it can be.
-    fn object(&mut self) -> Result<ObjectName> {
-        Ok(ObjectName::found(&String::from_utf8_lossy(&self.bytes()?)))
-    }
-
-    fn number<N: std::str::FromStr>(&mut self) -> Result<N> {
-        let text = self.text()?;
-        text.parse().map_err(|_| strange(text))
-    }
-
-    fn optional<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>> {
-        let text = self.text()?;
-        match text.as_str() {
-            "" => Ok(None),
-            text => read(text).map(Some).ok_or_else(|| strange(text)),
-        }
-    }
+/// Names that producers gave may be anything; what is not text is shown as well as it can be.
+fn object(parts: &mut Parts) -> Result<ObjectName> {
+    Ok(ObjectName::found(&String::from_utf8_lossy(&parts.bytes()?)))
 }
 
 fn id(text: &str) -> Option<EventId> {
     text.parse().ok().map(EventId)
-}
-
-fn time(text: &str) -> Option<Timestamp> {
-    Timestamp::from_millisecond(text.parse().ok()?).ok()
-}
-
-fn session(text: &str) -> Result<SessionId> {
-    SessionId::new(text).map_err(strange)
-}
-
-/// Who holds a name.
-pub(super) fn holder(answer: Value) -> Result<Option<(SessionId, u64)>> {
-    let mut parts = Parts::of(answer)?;
-    match parts.0.len() {
-        0 => Ok(None),
-        _ => Ok(Some((session(&parts.text()?)?, parts.number()?))),
-    }
 }
 
 /// What a session holds; nothing when it was replaced.
@@ -84,7 +28,7 @@ pub(super) fn holds(answer: Value, of: &WorkerSession) -> Result<Option<Vec<Hold
     }
     let mut holds = Vec::new();
     while parts.0.len() > 0 {
-        let object = parts.object()?;
+        let object = object(&mut parts)?;
         let (epoch, _) = token(&parts.text()?)?;
         holds.push(Hold { object, session: of.clone(), epoch });
     }
@@ -98,8 +42,7 @@ fn token(text: &str) -> Result<(Epoch, SessionId)> {
 
 /// All workers, by name.
 pub(super) fn workers(answer: Value) -> Result<Vec<HostView>> {
-    let Value::Array(workers) = answer else { return Err(strange(answer)) };
-    let mut views = workers.into_iter().map(worker).collect::<Result<Vec<_>>>()?;
+    let mut views = list(answer)?.into_iter().map(worker).collect::<Result<Vec<_>>>()?;
     views.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(views)
 }
@@ -108,10 +51,10 @@ fn worker(answer: Value) -> Result<HostView> {
     let mut parts = Parts::of(answer)?;
     Ok(HostView {
         name: HostName::new(&parts.text()?).map_err(strange)?,
-        session: session(&parts.text()?)?,
+        session: parts.session()?,
         feeds: Vec::new(),
         beat: parts.number()?,
-        seen_at: parts.optional(time)?.unwrap_or_default(),
+        seen_at: parts.time()?,
         liveness: Liveness::Unknown,
     })
 }
@@ -124,7 +67,7 @@ pub(super) fn take(answer: Value, by: &WorkerSession) -> Result<Option<Take>> {
         "nothing" => Take::Nothing,
         "again" => return Ok(None),
         "taken" => {
-            let object = parts.object()?;
+            let object = object(&mut parts)?;
             let epoch = Epoch(parts.number()?);
             let events = events(&mut parts, &object)?;
             Take::Taken(Taken { hold: Hold { object, session: by.clone(), epoch }, events })
@@ -148,7 +91,7 @@ pub(super) fn next(answer: Value, object: &ObjectName) -> Result<Next> {
 fn events(parts: &mut Parts, object: &ObjectName) -> Result<Vec<Event>> {
     let first = EventId(parts.number()?);
     let last = parts.optional(id)?;
-    let at = parts.optional(time)?.unwrap_or_default();
+    let at = parts.time()?;
     let links = links(first, last, parts.0.len());
     let bodies = parts.0.by_ref().rev();
     Ok(links
@@ -209,7 +152,7 @@ pub(super) fn names(answer: Value) -> Result<(String, Vec<ObjectName>)> {
     let cursor = parts.text()?;
     let mut names = Vec::new();
     while parts.0.len() > 0 {
-        names.push(parts.object()?);
+        names.push(object(&mut parts)?);
     }
     Ok((cursor, names))
 }

@@ -6,4 +6,5 @@
 mod queue_conformance;
 mod queue_keys;
 mod queue_processes;
+mod store_conformance;
 mod support;

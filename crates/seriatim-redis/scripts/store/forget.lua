@@ -1,0 +1,7 @@
+-- Forgets a feed: its leases and what is parked. ARGV: prefix, feed.
+local feed = ARGV[2]
+for partition = 0, tonumber(redis.call('HGET', feeds, feed) or 0) - 1 do redis.call('DEL', lease(feed, partition)) end
+for _, object in ipairs(redis.call('ZRANGE', parked(feed), 0, -1)) do forget_parked(feed, object) end
+redis.call('HDEL', feeds, feed)
+tell()
+return 0

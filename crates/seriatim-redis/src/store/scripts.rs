@@ -1,0 +1,54 @@
+//! The store's scripts.
+
+use crate::script::Script;
+
+/// A script of the store, with what all of them share before it.
+macro_rules! script {
+    ($file:literal) => {
+        Script::new(concat!(
+            include_str!("../../scripts/store/common.lua"),
+            include_str!(concat!("../../scripts/store/", $file))
+        ))
+    };
+}
+
+/// All of them.
+pub(super) struct Scripts {
+    pub(super) identity: Script,
+    pub(super) join: Script,
+    pub(super) leave: Script,
+    pub(super) ensure: Script,
+    pub(super) feeds: Script,
+    pub(super) view: Script,
+    pub(super) acquire: Script,
+    pub(super) renew: Script,
+    pub(super) request: Script,
+    pub(super) release: Script,
+    pub(super) checkpoint: Script,
+    pub(super) rewind: Script,
+    pub(super) parked: Script,
+    pub(super) parked_changes: Script,
+    pub(super) forget: Script,
+}
+
+impl Scripts {
+    pub(super) fn new() -> Self {
+        Scripts {
+            identity: script!("identity.lua"),
+            join: script!("join.lua"),
+            leave: script!("leave.lua"),
+            ensure: script!("ensure.lua"),
+            feeds: script!("feeds.lua"),
+            view: script!("view.lua"),
+            acquire: script!("acquire.lua"),
+            renew: script!("renew.lua"),
+            request: script!("request.lua"),
+            release: script!("release.lua"),
+            checkpoint: script!("checkpoint.lua"),
+            rewind: script!("rewind.lua"),
+            parked: script!("parked.lua"),
+            parked_changes: script!("parked_changes.lua"),
+            forget: script!("forget.lua"),
+        }
+    }
+}
