@@ -62,6 +62,9 @@ pub enum Command {
     /// Shows who owns which partition, frees one, or moves one to another host.
     #[command(subcommand)]
     Lease(Lease),
+    /// Pushes events into a queue, shows what is in one, and looks for what should not be.
+    #[command(subcommand)]
+    Queue(Queue),
     /// Measures how fast it is on this machine.
     Bench(Bench),
 }
@@ -208,6 +211,59 @@ pub struct LeaseMove {
     /// Do not wait until it has it.
     #[arg(long)]
     pub no_wait: bool,
+}
+
+/// `seriatim queue`
+#[derive(Debug, Subcommand)]
+pub enum Queue {
+    /// Pushes the events of an object, in one step.
+    Push(QueuePush),
+    /// Shows the objects that have events, are held or parked; or one object.
+    Inspect(QueueInspect),
+    /// Reads the whole state, and names every invariant that does not hold.
+    Invariants(QueueInvariants),
+}
+
+/// `seriatim queue push`
+#[derive(Debug, Args)]
+pub struct QueuePush {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// The object that the events are about, such as work:1.
+    #[arg(value_name = "OBJECT")]
+    pub object: String,
+    /// The main event, as JSON.
+    #[arg(value_name = "MAIN", allow_hyphen_values = true)]
+    pub main: String,
+    /// Sub-events, as JSON.
+    #[arg(value_name = "SUB", allow_hyphen_values = true)]
+    pub subs: Vec<String>,
+}
+
+/// `seriatim queue inspect`
+#[derive(Debug, Args)]
+pub struct QueueInspect {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// The object; all that are not at rest when left out.
+    #[arg(value_name = "OBJECT")]
+    pub object: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `seriatim queue invariants`
+#[derive(Debug, Args)]
+pub struct QueueInvariants {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `seriatim bench`

@@ -2,4 +2,4 @@
 select e.id, e.stamped_at, e.body, o.last_id
 from seriatim_queue_event e join seriatim_queue_object o on o.queue = e.queue and o.object = e.object
 where e.queue = ?1 and e.object = ?2 and e.id is not null
-order by e.seq
+order by e.id

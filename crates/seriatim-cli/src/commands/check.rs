@@ -54,6 +54,13 @@ async fn findings(config: &Config) -> Vec<Finding> {
             false => Finding::of(subject, check_feed(config, feed).await),
         });
     }
+    for queue in config.queues.values() {
+        let subject = format!("feed {}", queue.name);
+        findings.push(match unusable.contains(queue.source.as_str()) {
+            true => Finding { subject, verdict: Verdict::Skipped("its source cannot be used".to_owned()) },
+            false => Finding { subject, verdict: Verdict::Good("queue; at-least-once".to_owned()) },
+        });
+    }
     findings
 }
 

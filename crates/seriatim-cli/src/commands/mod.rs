@@ -10,6 +10,7 @@ mod status;
 mod tail;
 mod rewind;
 mod lease;
+mod queue;
 mod bench;
 mod owners;
 
@@ -33,6 +34,7 @@ pub async fn execute(arguments: Arguments) -> Result<()> {
         Command::Tail(arguments) => tail::execute(&load(file)?, &arguments).await,
         Command::Rewind(arguments) => rewind::execute(&load(file)?, &arguments).await,
         Command::Lease(arguments) => lease::execute(&load(file)?, &arguments).await,
+        Command::Queue(arguments) => queue::execute(&load(file)?, &arguments).await,
         Command::Bench(arguments) => bench::execute(&arguments).await,
     }
 }

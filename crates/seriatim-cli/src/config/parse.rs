@@ -15,7 +15,7 @@ use super::environment::Environment;
 use super::section::{Document, Keys, Section, Setting};
 use super::suggest::instead_of;
 use super::url::{database, quoted};
-use super::{CaptureKind, Config, Database, FeedConfig, HandlerConfig, HandlerKind};
+use super::{CaptureKind, Config, Database, FeedConfig, HandlerConfig, HandlerKind, QueueConfig};
 use crate::error::{Error, Result};
 
 const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
@@ -30,6 +30,7 @@ const FEED: Keys = Keys {
         "start",
         "deletes",
         "every",
+        "limit",
         "handler",
         "retry",
     ],
@@ -46,7 +47,7 @@ const DELETE: Keys = Keys::of(&["sql"]);
 const RETRY: Keys = Keys::of(&["attempts", "backoff", "then"]);
 const LEASE: Keys = Keys::of(&["acquire", "renew", "expire"]);
 
-const LATER_CAPTURES: [&str; 4] = ["window", "queue", "wal", "stream"];
+const LATER_CAPTURES: [&str; 3] = ["window", "wal", "stream"];
 
 /// Each partition is a lease that some host renews: more of them than this only cost.
 const MOST_PARTITIONS: u32 = 10_000;
@@ -70,8 +71,17 @@ pub fn config(file: &Path, text: &str, environment: &Environment) -> Result<Conf
     let store = url(&store, folder)?;
     let sources = sources(&root, folder)?;
     let feeds = feeds(&root, &sources)?;
+    let queues = queues(&root, &sources)?;
     let lease = lease(&root.section("lease", LEASE)?)?;
-    Ok(Config { file: file.to_owned(), store, sources, feeds, lease, warnings: environment.unknown() })
+    Ok(Config {
+        file: file.to_owned(),
+        store,
+        sources,
+        feeds,
+        queues,
+        lease,
+        warnings: environment.unknown(),
+    })
 }
 
 fn sources(root: &Section<'_>, folder: &Path) -> Result<Sources> {
@@ -88,9 +98,57 @@ fn url(setting: &Setting<'_>, folder: &Path) -> Result<Database> {
 }
 
 fn feeds(root: &Section<'_>, sources: &Sources) -> Result<BTreeMap<FeedName, FeedConfig>> {
-    let sections = root.named("feed", FEED)?;
-    let feeds = sections.iter().map(|(name, section)| feed(name, section, sources));
-    feeds.map(|feed| feed.map(|feed| (feed.name.clone(), feed))).collect()
+    let mut feeds = BTreeMap::new();
+    for (name, section) in &root.named("feed", FEED)? {
+        if !is_queue(section)? {
+            let feed = feed(name, section, sources)?;
+            feeds.insert(feed.name.clone(), feed);
+        }
+    }
+    Ok(feeds)
+}
+
+fn queues(root: &Section<'_>, sources: &Sources) -> Result<BTreeMap<FeedName, QueueConfig>> {
+    let mut queues = BTreeMap::new();
+    for (name, section) in &root.named("feed", FEED)? {
+        if is_queue(section)? {
+            let queue = queue(name, section, sources)?;
+            queues.insert(queue.name.clone(), queue);
+        }
+    }
+    Ok(queues)
+}
+
+fn is_queue(section: &Section<'_>) -> Result<bool> {
+    Ok(section.get("capture")?.is_some_and(|setting| setting.text().is_ok_and(|text| text == "queue")))
+}
+
+/// What is about tables means nothing for a queue.
+const NOT_OF_QUEUES: [&str; 5] = ["table", "key", "partitions", "start", "deletes"];
+
+fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueConfig> {
+    let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
+    for key in NOT_OF_QUEUES.into_iter().chain(FEED.later.iter().copied()) {
+        if let Some(setting) = section.get(key)? {
+            return Err(setting.wrong("means nothing for a queue").help("remove it"));
+        }
+    }
+    let (source, database) = source(section, sources)?;
+    let handler = handler(&section.section("handler", HANDLER)?)?;
+    if matches!(handler.kind, HandlerKind::Sql { .. }) {
+        let what =
+            format!("{}.handler.sql cannot handle events of a queue: they have no columns", section.path());
+        return Err(section.wrong(what).help("use another handler: this version has stdout = true"));
+    }
+    Ok(QueueConfig {
+        name,
+        source,
+        database,
+        every: duration(section, "every", Duration::from_secs(1))?,
+        limit: section.get("limit")?.map(|setting| setting.count(u32::MAX)).transpose()?.map(u64::from),
+        handler,
+        retry: retry(&section.section("retry", RETRY)?)?,
+    })
 }
 
 fn feed(name: &str, section: &Section<'_>, sources: &Sources) -> Result<FeedConfig> {
@@ -98,6 +156,13 @@ fn feed(name: &str, section: &Section<'_>, sources: &Sources) -> Result<FeedConf
     let (source, database) = source(section, sources)?;
     let capture = capture(section)?;
     refuse_window_keys(section, capture)?;
+    if let Some(setting) = section.get("limit")? {
+        return Err(setting.wrong("is for queues").help("remove it"));
+    }
+    if matches!(database, Database::Redis(_)) {
+        let what = format!("{} watches a table, and Redis has none", section.path());
+        return Err(section.wrong(what).help(r#"use capture = "queue", or a source that has tables"#));
+    }
     let table = section.require("table", r#"add a line such as: table = "orders""#)?.word()?.to_owned();
     Ok(FeedConfig {
         name,
@@ -139,7 +204,7 @@ fn capture(section: &Section<'_>) -> Result<CaptureKind> {
     if let Some(later) = LATER_CAPTURES.iter().find(|later| setting.text().is_ok_and(|text| text == **later))
     {
         let what = format!("is {later:?}, which is not in this version yet");
-        return Err(setting.wrong(what).help("this version has: journal, log"));
+        return Err(setting.wrong(what).help("this version has: journal, log, queue"));
     }
     setting.one_of(&[("journal", CaptureKind::Journal), ("log", CaptureKind::Log)])
 }

@@ -1,4 +1,4 @@
-//! Where a database is: `sqlite:PATH`, and the schemes that later versions bring.
+//! Where a database is: `sqlite:PATH`, `redis://…`, and the schemes that later versions bring.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,21 @@ use super::suggest::closest;
 pub enum Database {
     /// A SQLite file, with its path already taken from the config file's folder.
     Sqlite(PathBuf),
+    /// A Redis server or Cluster, by its URL.
+    Redis(String),
 }
 
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Database::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Database::Redis(url) => f.write_str(&redacted(url)),
         }
     }
 }
 
-const HERE: [&str; 1] = ["sqlite"];
-const LATER: [&str; 5] = ["postgres", "postgresql", "redis", "rediss", "dynamodb"];
+const HERE: [&str; 3] = ["sqlite", "redis", "rediss"];
+const LATER: [&str; 3] = ["postgres", "postgresql", "dynamodb"];
 
 /// Reads a database URL; its path is relative to `folder`. Says what is wrong without showing a password.
 pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
@@ -33,17 +36,27 @@ pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
     };
     match scheme.to_ascii_lowercase().as_str() {
         "sqlite" => sqlite(rest, folder),
-        later if LATER.contains(&later) => {
-            Err(format!("is {}: {later} is not in this version yet; this version has sqlite", quoted(url)))
-        }
+        "redis" | "rediss" => redis(url, rest),
+        later if LATER.contains(&later) => Err(format!(
+            "is {}: {later} is not in this version yet; this version has sqlite and redis",
+            quoted(url)
+        )),
         other => Err(unknown(other)),
     }
 }
 
 fn unknown(scheme: &str) -> String {
     let meant = closest(scheme, HERE.into_iter().chain(LATER));
-    let hint = meant.map_or("this version has sqlite".to_owned(), |meant| format!("did you mean {meant:?}?"));
+    let hint = meant
+        .map_or("this version has sqlite and redis".to_owned(), |meant| format!("did you mean {meant:?}?"));
     format!("has the unknown scheme {scheme:?}; {hint}")
+}
+
+fn redis(url: &str, rest: &str) -> Result<Database, String> {
+    match rest.strip_prefix("//").is_some_and(|place| !place.is_empty()) {
+        true => Ok(Database::Redis(url.to_owned())),
+        false => Err("names no server: write \"redis://[user:password@]host[:port][/db]\"".to_owned()),
+    }
 }
 
 fn sqlite(rest: &str, folder: &Path) -> Result<Database, String> {
@@ -105,7 +118,10 @@ mod tests {
     }
 
     fn read(url: &str) -> Result<PathBuf, String> {
-        database(url, Path::new("/etc/app")).map(|Database::Sqlite(path)| path)
+        database(url, Path::new("/etc/app")).map(|database| match database {
+            Database::Sqlite(path) => path,
+            Database::Redis(url) => PathBuf::from(url),
+        })
     }
 
     #[test]
@@ -119,7 +135,10 @@ mod tests {
     #[test]
     fn a_scheme_of_a_later_version_is_known_and_withheld() {
         let said = read("postgres://ann:s3cret@db/shop?password=s3cret").unwrap_err();
-        assert!(said.contains("postgres is not in this version yet; this version has sqlite"), "{said}");
+        assert!(
+            said.contains("postgres is not in this version yet; this version has sqlite and redis"),
+            "{said}"
+        );
         assert!(!said.contains("s3cret"), "{said}");
     }
 
@@ -128,6 +147,7 @@ mod tests {
         assert!(read("shop.db").unwrap_err().contains("sqlite:shop.db"));
         assert!(read("sqlit:shop.db").unwrap_err().contains(r#"did you mean "sqlite"?"#));
         assert!(read("oracle:shop").unwrap_err().contains("this version has sqlite"));
+        assert!(read("redis:").unwrap_err().contains("names no server"));
         assert!(read("sqlite:").unwrap_err().contains("names no file"));
         assert!(read("sqlite::memory:").unwrap_err().contains("in memory"));
         assert!(read("sqlite:a.db?mode=ro").unwrap_err().contains("parameters"));

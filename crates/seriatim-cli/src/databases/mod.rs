@@ -1,5 +1,6 @@
 //! The databases that the program speaks to. Each kind is one file here; nothing outside tells them apart.
 
+mod redis;
 mod sqlite;
 
 use std::ops::Deref;
@@ -8,9 +9,11 @@ use std::sync::Arc;
 use seriatim::Store;
 use seriatim::handler::Handling;
 use seriatim::source::Install;
+use seriatim::source::queue::Queue;
+use seriatim_redis::RedisStore;
 use seriatim_sqlite::SqliteStore;
 
-use crate::config::{Database, FeedConfig};
+use crate::config::{Database, FeedConfig, QueueConfig};
 use crate::error::{Error, Result};
 use crate::setup::Guarantee;
 
@@ -19,6 +22,8 @@ use crate::setup::Guarantee;
 pub enum OpenStore {
     /// In a SQLite file.
     Sqlite(Arc<SqliteStore>),
+    /// In Redis.
+    Redis(Arc<RedisStore>),
 }
 
 impl OpenStore {
@@ -26,6 +31,7 @@ impl OpenStore {
     pub fn shared(&self) -> Arc<dyn Store> {
         match self {
             OpenStore::Sqlite(store) => store.clone(),
+            OpenStore::Redis(store) => store.clone(),
         }
     }
 }
@@ -36,6 +42,7 @@ impl Deref for OpenStore {
     fn deref(&self) -> &Self::Target {
         match self {
             OpenStore::Sqlite(store) => &**store,
+            OpenStore::Redis(store) => &**store,
         }
     }
 }
@@ -53,6 +60,7 @@ pub struct Sql<'a> {
 pub async fn open_store(database: &Database) -> Result<OpenStore> {
     let opened = match database {
         Database::Sqlite(path) => sqlite::open_store(path).await.map(OpenStore::Sqlite),
+        Database::Redis(url) => redis::open_store(url).await.map(OpenStore::Redis),
     };
     opened.map_err(|error| error.about("store"))
 }
@@ -63,6 +71,8 @@ pub async fn existing_store(database: &Database) -> Result<Option<OpenStore>> {
         Database::Sqlite(path) => {
             sqlite::existing_store(path).await.map(|store| store.map(OpenStore::Sqlite))
         }
+        // There is nothing to make in Redis: an empty store is one that nobody has used.
+        Database::Redis(url) => redis::open_store(url).await.map(|store| Some(OpenStore::Redis(store))),
     };
     opened.map_err(|error| error.about("store"))
 }
@@ -71,13 +81,27 @@ pub async fn existing_store(database: &Database) -> Result<Option<OpenStore>> {
 pub fn capture(feed: &FeedConfig) -> Arc<dyn Install> {
     match &feed.database {
         Database::Sqlite(path) => Arc::new(sqlite::capture(path, feed)),
+        Database::Redis(_) => unreachable!("{NO_TABLES}"),
     }
+}
+
+/// Why no feed of tables has a Redis source.
+const NO_TABLES: &str = "the configuration refuses to watch tables in Redis";
+
+/// The queue, for producers and workers. What it needs is made.
+pub async fn queue(queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
+    let opened: Result<Arc<dyn Queue>> = match &queue.database {
+        Database::Sqlite(path) => sqlite::queue(path, queue).await,
+        Database::Redis(url) => redis::queue(url, queue).await,
+    };
+    opened.map_err(|error| error.about(&format!("feed {}", queue.name)))
 }
 
 /// Says that the store can be used, or fails with what is wrong. Makes nothing.
 pub async fn check_store(database: &Database) -> Result<String> {
     match database {
         Database::Sqlite(path) => sqlite::check_store(path).await,
+        Database::Redis(url) => redis::open_store(url).await.map(|_| "is there"),
     }
     .map(|state| format!("{database} {state}"))
 }
@@ -86,6 +110,7 @@ pub async fn check_store(database: &Database) -> Result<String> {
 pub async fn check_source(database: &Database) -> Result<()> {
     match database {
         Database::Sqlite(path) => sqlite::check_source(path).await,
+        Database::Redis(url) => redis::open_store(url).await.map(drop),
     }
 }
 
@@ -97,6 +122,7 @@ pub fn source_exists(feed: &FeedConfig) -> Result<()> {
             false => Err(Error::failed(format!("feed {}: there is no file {}", feed.name, path.display()))
                 .help(format!("check the url of source {}", feed.source))),
         },
+        Database::Redis(_) => Ok(()),
     }
 }
 
@@ -104,6 +130,8 @@ pub fn source_exists(feed: &FeedConfig) -> Result<()> {
 pub fn same(left: &Database, right: &Database) -> bool {
     match (left, right) {
         (Database::Sqlite(left), Database::Sqlite(right)) => sqlite::same_file(left, right),
+        (Database::Redis(left), Database::Redis(right)) => left == right,
+        _ => false,
     }
 }
 
@@ -112,6 +140,7 @@ pub async fn check_sql(feed: &FeedConfig, sql: Sql<'_>) -> Result<()> {
     let shape = capture(feed).shape().await?;
     match &feed.database {
         Database::Sqlite(path) => sqlite::check_sql(path, feed, sql, &shape).await,
+        Database::Redis(_) => unreachable!("{NO_TABLES}"),
     }
 }
 
@@ -128,5 +157,6 @@ pub async fn sql_handling(
             sqlite::in_store(store, sql, &shape)
         }
         (Database::Sqlite(path), ..) => sqlite::in_source(path, sql, &shape),
+        (Database::Redis(_), ..) => unreachable!("{NO_TABLES}"),
     })
 }

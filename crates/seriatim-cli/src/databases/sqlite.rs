@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use seriatim::handler::Handling;
 use seriatim::source::Shape;
-use seriatim_sqlite::{Capture, Source, SqlEffect, SqlProblem, SqliteError, SqliteStore, in_transaction};
+use seriatim::source::queue::Queue;
+use seriatim_sqlite::{
+    Capture, Source, SqlEffect, SqlProblem, SqliteError, SqliteQueue, SqliteStore, in_transaction,
+};
 
 use super::Sql;
-use crate::config::{CaptureKind, FeedConfig};
+use crate::config::{CaptureKind, FeedConfig, QueueConfig};
 use crate::error::{Error, Result};
 
 pub async fn open_store(path: &Path) -> Result<Arc<SqliteStore>> {
@@ -37,6 +40,14 @@ pub fn capture(path: &Path, feed: &FeedConfig) -> Capture {
         (CaptureKind::Log, true) => capture.with_deletes(),
         _ => capture,
     }
+}
+
+pub async fn queue(path: &Path, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
+    let opened = SqliteQueue::open(path, &queue.name).await.map_err(|error| unusable(path, &error))?;
+    Ok(match queue.limit {
+        Some(limit) => Arc::new(opened.limited_to(limit)),
+        None => Arc::new(opened),
+    })
 }
 
 pub async fn check_store(path: &Path) -> Result<&'static str> {

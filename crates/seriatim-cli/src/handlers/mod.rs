@@ -1,16 +1,18 @@
 //! What the program can do with changes by itself.
 
+mod events;
 mod stdout;
 
 use std::sync::Arc;
 
-use seriatim::handler::Handling;
+use seriatim::handler::{Handler, Handling};
 use tokio::sync::Notify;
 
-use crate::config::{Config, FeedConfig, HandlerKind};
+use crate::config::{Config, FeedConfig, HandlerKind, QueueConfig};
 use crate::databases::{self, OpenStore, Sql};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::setup::Guarantee;
+pub use events::HandledEvents;
 
 /// Whether the handler can work.
 pub async fn check(feed: &FeedConfig) -> Result<()> {
@@ -33,6 +35,17 @@ pub async fn of(
             databases::sql_handling(feed, of_text(sql, delete), store, Guarantee::of(feed, config)).await
         }
     }
+}
+
+/// What a queue's events are handed to.
+pub fn of_queue(queue: &QueueConfig, closed: &Arc<Notify>) -> Result<HandledEvents> {
+    let handler: Arc<dyn Handler> = match &queue.handler.kind {
+        HandlerKind::Stdout => Arc::new(stdout::Stdout::new(Arc::clone(closed))),
+        HandlerKind::Sql { .. } => {
+            return Err(Error::usage(format!("feed {}: sql cannot handle events of a queue", queue.name)));
+        }
+    };
+    Ok(HandledEvents::new(queue, handler))
 }
 
 fn of_text<'a>(sql: &'a str, delete: &'a Option<String>) -> Sql<'a> {

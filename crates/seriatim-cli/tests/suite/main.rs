@@ -9,4 +9,5 @@ mod sources;
 mod feeds;
 mod hosts;
 mod leases;
+mod queues;
 mod running;

@@ -14,8 +14,9 @@ create table seriatim_queue_event (
     stamped_at integer                         -- milliseconds since 1970
 );
 
--- One object's events in their order, stamped ones first, without sorting.
+-- One object's events in their order, without sorting; and the few that are stamped, without looking at all the others.
 create index seriatim_queue_event_in_order on seriatim_queue_event (queue, object, seq);
+create index seriatim_queue_event_stamped on seriatim_queue_event (queue, object, id) where id is not null;
 
 create table seriatim_queue_object (
     queue text not null,
