@@ -5,6 +5,7 @@
 
 mod journal_drain;
 mod machine;
+mod queue_redis;
 
 use serde::Serialize;
 
@@ -42,12 +43,21 @@ impl Row {
 }
 
 /// The names of all measurements, in the order in which they are taken.
-pub const NAMES: [&str; 2] = ["journal-drain-sqlite", "growth-backlog-sqlite"];
+pub const NAMES: [&str; 5] =
+    ["journal-drain-sqlite", "growth-backlog-sqlite", "queue-redis-1", "queue-redis-4", "queue-redis-8"];
+
+/// The servers to measure on; where none is given, a throw-away one is started.
+#[derive(Clone, Debug, Default)]
+pub struct Servers {
+    /// The URL of a Redis server.
+    pub redis: Option<String>,
+}
 
 /// Takes the measurements of these names. `progress` is told what is being done.
 pub async fn measure(
     names: &[&str],
     backlog: Backlog,
+    servers: &Servers,
     progress: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
@@ -62,6 +72,19 @@ pub async fn measure(
         rows.extend(small.map(|small| journal_drain::growth(&small, &large)));
         rows.insert(0, large);
         rows.retain(|row| names.contains(&row.name.as_str()));
+    }
+    let queues =
+        [1, 4, 8].into_iter().filter(|workers| names.contains(&format!("queue-redis-{workers}").as_str()));
+    let queues: Vec<usize> = queues.collect();
+    if !queues.is_empty() {
+        match queue_redis::Server::find(servers.redis.as_deref()) {
+            Err(error) => progress(&format!("left out queue-redis: {error}")),
+            Ok(server) => {
+                for workers in queues {
+                    rows.push(queue_redis::queue_redis(&server, workers, progress).await?);
+                }
+            }
+        }
     }
     Ok(rows)
 }

@@ -275,6 +275,9 @@ pub struct Bench {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
+    /// A Redis server to measure on; a throw-away one is started when left out.
+    #[arg(long, value_name = "URL")]
+    pub redis: Option<String>,
     /// How many changes the backlog has.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
     pub changes: u64,

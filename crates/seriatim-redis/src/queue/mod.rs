@@ -150,6 +150,26 @@ impl RedisQueue {
     }
 }
 
+/// For measurements: the calls that a worker makes most, without anything around them; and the end of a queue.
+#[doc(hidden)]
+impl RedisQueue {
+    pub async fn bare_take(&self, arguments: &[&str]) -> Result<Value, RedisError> {
+        let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
+        self.run("taking an object", &self.scripts.take, &arguments).await
+    }
+
+    pub async fn bare_next(&self, arguments: &[&str]) -> Result<Value, RedisError> {
+        let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
+        self.run("recording what was sent", &self.scripts.next, &arguments).await
+    }
+
+    /// Deletes every key with the queue's prefix, as far as they are on one node.
+    pub async fn forget(&self) -> Result<(), RedisError> {
+        let pattern = format!("{}*", self.prefix.pattern());
+        self.run("forgetting a queue", &self.scripts.forget, &[pattern.as_bytes()]).await.map(drop)
+    }
+}
+
 /// How a hold is written.
 fn token(hold: &Hold) -> String {
     format!("{}:{}", hold.epoch, hold.session.id)

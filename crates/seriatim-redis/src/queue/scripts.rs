@@ -27,6 +27,7 @@ pub(super) struct Scripts {
     pub(super) retry: Script,
     pub(super) inspect: Script,
     pub(super) objects: Script,
+    pub(super) forget: Script,
 }
 
 impl Scripts {
@@ -45,6 +46,7 @@ impl Scripts {
             retry: script!("retry.lua"),
             inspect: script!("inspect.lua"),
             objects: script!("objects.lua"),
+            forget: script!("forget.lua"),
         }
     }
 }

@@ -6,6 +6,7 @@
 mod store_conformance;
 mod store_processes;
 mod store_file;
+mod gate;
 mod queue;
 mod transaction;
 mod sql_effect;
