@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, RwLock, watch};
 use tokio::time::Instant;
 
 use super::run::Until;
@@ -37,10 +37,12 @@ pub(super) struct Life {
     pub(super) settings: WorkerSettings,
     until: Until,
     phase: watch::Sender<Phase>,
-    /// One idle lane at a time takes or waits for objects; the others queue behind it.
+    /// One idle lane at a time waits for objects; the others queue behind it.
     turn: Mutex<()>,
-    /// What lanes hold. Locked while an object is being taken: then nothing can be held and not be known.
-    known: Mutex<Known>,
+    /// Shared by those who take objects; who has it alone knows that nothing is held that is not known.
+    taking: RwLock<()>,
+    /// What lanes hold.
+    known: StdMutex<Known>,
     /// When the last sign of life that was accepted was sent.
     trusted_since: StdMutex<Instant>,
     sent: AtomicU64,
@@ -70,7 +72,8 @@ impl Life {
             until,
             phase: watch::Sender::new(Phase::Working),
             turn: Mutex::default(),
-            known: Mutex::default(),
+            taking: RwLock::default(),
+            known: StdMutex::default(),
             trusted_since: StdMutex::new(clock::now()),
             sent: AtomicU64::new(0),
             parked: AtomicU64::new(0),
@@ -110,17 +113,22 @@ impl Life {
 
     /// Gives a sign of life, and finds what is held without a lane knowing it.
     pub(super) async fn beat(&self) -> Result<(), StoreError> {
-        let mut known = self.known.lock().await;
+        let _nobody_takes = self.taking.write().await;
         let asked = clock::now();
         match self.queue.beat(&self.session).await? {
             None => self.lost(),
             Some(holds) => {
                 *self.trusted_since.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+                let mut known = self.known();
                 known.forgotten =
                     holds.into_iter().filter(|hold| !known.epochs.contains(&hold.epoch)).collect();
             }
         }
         Ok(())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nobody can have judged this worker dead yet.
@@ -153,7 +161,7 @@ impl Life {
                 action => self.tell(&mut lane, action).await,
             };
             if let Some(epoch) = held.filter(|_| lane.is_idle()) {
-                self.known.lock().await.epochs.remove(&epoch);
+                self.known().epochs.remove(&epoch);
             }
             if !more {
                 return;
@@ -163,14 +171,19 @@ impl Life {
 
     /// Takes an object, or waits until there may be one. `false` when the lane is to end.
     async fn take(&self, lane: &mut Lane, phase: &mut watch::Receiver<Phase>) -> bool {
-        let turn = tokio::select! {
-            turn = self.turn.lock() => turn,
-            _ = phase.changed() => return true,
-        };
-        if self.phase() != Phase::Working {
-            return true;
+        let mut taken = self.take_one(lane).await;
+        let mut turn = None;
+        if matches!(taken, Ok(Answer::Nothing)) && self.until == Until::ShutDown {
+            turn = tokio::select! {
+                turn = self.turn.lock() => Some(turn),
+                _ = phase.changed() => return true,
+            };
+            if self.phase() != Phase::Working {
+                return true;
+            }
+            taken = self.take_one(lane).await;
         }
-        match self.take_one(lane).await {
+        match taken {
             Ok(Answer::Nothing) if self.until == Until::Drained => return false,
             Ok(Answer::Nothing) => tokio::select! {
                 () = self.queue.wait(self.settings.idle) => {}
@@ -187,16 +200,17 @@ impl Life {
     }
 
     async fn take_one(&self, lane: &mut Lane) -> Result<Answer, StoreError> {
-        let mut known = self.known.lock().await;
-        if let Some(hold) = known.forgotten.pop() {
-            known.epochs.insert(hold.epoch);
+        let _taking = self.taking.read().await;
+        let forgotten = self.known().forgotten.pop();
+        if let Some(hold) = forgotten {
+            self.known().epochs.insert(hold.epoch);
             lane.adopt(hold);
             // The state has moved already; this answer belongs to no action of it.
             return Ok(Answer::Paused);
         }
         match self.queue.take(&self.session, self.settings.batch).await? {
             Take::Taken(taken) => {
-                known.epochs.insert(taken.hold.epoch);
+                self.known().epochs.insert(taken.hold.epoch);
                 Ok(Answer::Taken(taken))
             }
             Take::Nothing => Ok(Answer::Nothing),
