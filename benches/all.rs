@@ -6,6 +6,7 @@ fn main() -> anyhow::Result<()> {
     let rows = runtime.block_on(seriatim_benches::measure(
         seriatim_benches::NAMES,
         Default::default(),
+        &Default::default(),
         &progress,
     ))?;
     for row in rows {

@@ -8,6 +8,7 @@ mod journal_drain;
 mod machine;
 mod poison;
 mod protect;
+mod queue_redis;
 mod window_drain;
 
 use serde::Serialize;
@@ -70,12 +71,23 @@ pub const NAMES: &[&str] = &[
     "growth-once-sqlite",
     #[cfg(feature = "dynamodb")]
     "protect-dynamodb",
+    "queue-redis-1",
+    "queue-redis-4",
+    "queue-redis-8",
 ];
+
+/// The servers to measure on; where none is given, a throw-away one is started.
+#[derive(Clone, Debug, Default)]
+pub struct Servers {
+    /// The URL of a Redis server.
+    pub redis: Option<String>,
+}
 
 /// Takes the measurements of these names. `progress` is told what is being done.
 pub async fn measure(
     names: &[&str],
     backlog: Backlog,
+    servers: &Servers,
     progress: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
@@ -114,6 +126,19 @@ pub async fn measure(
     #[cfg(feature = "dynamodb")]
     if names.contains(&"protect-dynamodb") {
         rows.extend(protect::dynamodb::on_dynamodb(progress).await?);
+    }
+    let queues =
+        [1, 4, 8].into_iter().filter(|workers| names.contains(&format!("queue-redis-{workers}").as_str()));
+    let queues: Vec<usize> = queues.collect();
+    if !queues.is_empty() {
+        match queue_redis::Server::find(servers.redis.as_deref()) {
+            Err(error) => progress(&format!("left out queue-redis: {error}")),
+            Ok(server) => {
+                for workers in queues {
+                    rows.push(queue_redis::queue_redis(&server, workers, progress).await?);
+                }
+            }
+        }
     }
     Ok(rows)
 }

@@ -2,7 +2,7 @@
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use seriatim_benches::{Backlog, NAMES, Row};
+use seriatim_benches::{Backlog, NAMES, Row, Servers};
 
 use crate::args::Bench;
 use crate::config::instead_of;
@@ -19,8 +19,12 @@ pub async fn execute(arguments: &Bench) -> Result<()> {
     let names = chosen(&arguments.names)?;
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(std::time::Duration::from_millis(100));
-    let tell = |doing: &str| bar.set_message(doing.to_owned());
-    let measured = seriatim_benches::measure(&names, Backlog::of(arguments.changes), &tell).await;
+    let tell = |doing: &str| match doing.starts_with("left out") {
+        true => tracing::warn!("{doing}"),
+        false => bar.set_message(doing.to_owned()),
+    };
+    let servers = Servers { redis: arguments.redis.clone() };
+    let measured = seriatim_benches::measure(&names, Backlog::of(arguments.changes), &servers, &tell).await;
     bar.finish_and_clear();
     let rows = measured.map_err(|cause| Error::failed("the measurement failed").caused_by(cause))?;
     match arguments.json {

@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 pub enum LedgerPlace {
     /// In a SQLite file.
     Sqlite(PathBuf),
+    /// In a PostgreSQL database. Nothing is connected yet.
+    Postgres(seriatim_postgres::Database),
     /// In a DynamoDB table.
     #[cfg(feature = "dynamodb")]
     DynamoDb(seriatim_dynamodb::Address),
@@ -49,8 +51,9 @@ impl LedgerPlace {
         }
         match database(url, folder)? {
             Database::Sqlite(path) => Ok(LedgerPlace::Sqlite(path)),
-            Database::Postgres(_) => {
-                Err("is PostgreSQL, where this version cannot remember signals yet: use sqlite or dynamodb"
+            Database::Postgres(database) => Ok(LedgerPlace::Postgres(database)),
+            Database::Redis(_) => {
+                Err("is Redis, where this version cannot remember signals: use sqlite, postgres or dynamodb"
                     .to_owned())
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use seriatim::once::Ledger;
 
-use super::sqlite;
+use super::{postgres, sqlite};
 use crate::config::LedgerPlace;
 use crate::error::Result;
 
@@ -12,6 +12,7 @@ use crate::error::Result;
 pub async fn open_ledger(place: &LedgerPlace) -> Result<Arc<dyn Ledger>> {
     let opened: Result<Arc<dyn Ledger>> = match place {
         LedgerPlace::Sqlite(path) => sqlite::open_ledger(path).await,
+        LedgerPlace::Postgres(database) => postgres::open_ledger(database).await,
         #[cfg(feature = "dynamodb")]
         LedgerPlace::DynamoDb(address) => match seriatim_dynamodb::DynamoDbLedger::connect(address).await {
             Ok(ledger) => Ok(Arc::new(ledger)),
@@ -25,6 +26,7 @@ pub async fn open_ledger(place: &LedgerPlace) -> Result<Arc<dyn Ledger>> {
 pub async fn existing_ledger(place: &LedgerPlace) -> Result<Option<Arc<dyn Ledger>>> {
     let opened = match place {
         LedgerPlace::Sqlite(path) => sqlite::existing_ledger(path).await,
+        LedgerPlace::Postgres(database) => postgres::existing_ledger(database).await,
         #[cfg(feature = "dynamodb")]
         LedgerPlace::DynamoDb(address) => {
             let client = address.client();

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use seriatim::handler::Handling;
+use seriatim::once::Ledger;
 use seriatim::source::Shape;
 use seriatim_postgres::{
-    Capture, Database, PostgresError, PostgresStore, Source, SqlEffect, SqlProblem, in_transaction,
+    Capture, Database, PostgresError, PostgresLedger, PostgresStore, Source, SqlEffect, SqlProblem,
+    in_transaction,
 };
 
 use super::Sql;
@@ -20,6 +22,23 @@ pub async fn open_store(database: &Database) -> Result<Arc<PostgresStore>> {
 pub async fn existing_store(database: &Database) -> Result<Option<Arc<PostgresStore>>> {
     let opened = PostgresStore::existing(database.clone()).await;
     opened.map(|store| store.map(Arc::new)).map_err(unusable)
+}
+
+pub async fn open_ledger(database: &Database) -> Result<Arc<dyn Ledger>> {
+    match PostgresLedger::on(database.clone()).await {
+        Ok(ledger) => Ok(Arc::new(ledger)),
+        Err(error) => Err(unusable(error)),
+    }
+}
+
+/// The SQL that makes what the ledger still lacks.
+pub async fn ledger_script(database: &Database) -> Result<String> {
+    PostgresLedger::script(database).await.map_err(unusable)
+}
+
+pub async fn existing_ledger(database: &Database) -> Result<Option<Arc<dyn Ledger>>> {
+    let opened = PostgresLedger::existing(database.clone()).await.map_err(unusable)?;
+    Ok(opened.map(|ledger| Arc::new(ledger) as Arc<dyn Ledger>))
 }
 
 pub fn capture(database: &Database, feed: &FeedConfig) -> Capture {

@@ -49,8 +49,7 @@ impl Wire {
         let server = Postgres::shared();
         let place = Place::on(server);
         let proxy = Proxy::before(server.port()).unwrap();
-        let url =
-            place.url().replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port()));
+        let url = place.url().replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port()));
         let far = PostgresLedger::connect(&url).await.unwrap();
         let near = place.ledger().await;
         Wire { place, proxy, far, near }

@@ -74,7 +74,10 @@ async fn a_sweep_waits_for_nobody() {
         from generate_series(1, 10) n").await;
     let mut other = place.client().await;
     let transaction = other.transaction().await.unwrap();
-    transaction.execute("update seriatim.once set removable_on = null where id in ('1', '2')", &[]).await.unwrap();
+    transaction
+        .execute("update seriatim.once set removable_on = null where id in ('1', '2')", &[])
+        .await
+        .unwrap();
     assert_eq!(ledger.sweep(5).await.unwrap(), 5);
     assert_eq!(ledger.sweep(5).await.unwrap(), 3);
     transaction.commit().await.unwrap();

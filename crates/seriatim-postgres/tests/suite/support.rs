@@ -7,8 +7,8 @@ use seriatim::handler::Context;
 use seriatim::lease::{Lease, LeaseView};
 use seriatim::store::{Session, Store};
 use seriatim::{Change, Columns, FeedName, HostName, Key, Op, Partition, Position, Row, Value};
-use seriatim_postgres::{PostgresLedger, PostgresStore};
 use seriatim_postgres::tokio_postgres::{Client, NoTls, connect};
+use seriatim_postgres::{PostgresLedger, PostgresStore};
 use seriatim_testkit::servers::Postgres;
 
 /// An empty database of its own, on the server that all tests share or on one of the test's own.

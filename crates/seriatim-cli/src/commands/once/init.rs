@@ -8,16 +8,20 @@ use crate::{databases, output};
 /// Makes what the ledger needs, or prints what would make it.
 pub async fn execute(place: &LedgerPlace, arguments: &Init) -> Result<()> {
     match arguments.print {
-        Some(form) => print(place, form),
+        Some(form) => print(place, form).await,
         None => make(place).await,
     }
 }
 
-fn print(place: &LedgerPlace, form: Form) -> Result<()> {
+async fn print(place: &LedgerPlace, form: Form) -> Result<()> {
     let text = match (place, form) {
         (LedgerPlace::Sqlite(_), Form::Sql) => seriatim_sqlite::SqliteLedger::script(),
         (LedgerPlace::Sqlite(_), _) => {
             return Err(Error::usage("a SQLite file is made by SQL: use --print sql"));
+        }
+        (LedgerPlace::Postgres(database), Form::Sql) => databases::ledger_script(database).await?,
+        (LedgerPlace::Postgres(_), _) => {
+            return Err(Error::usage("tables of PostgreSQL are made by SQL: use --print sql"));
         }
         #[cfg(feature = "dynamodb")]
         (LedgerPlace::DynamoDb(address), Form::Cloudformation) => {
