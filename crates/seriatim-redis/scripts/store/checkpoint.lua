@@ -5,8 +5,6 @@
 local feed, partition = ARGV[2], ARGV[3]
 local key = lease(feed, partition)
 if not is_as_seen(key, ARGV[4], ARGV[5]) then return redis.call('HGET', key, 'epoch') or '' end
-redis.call('HSET', key, 'position', ARGV[6])
-redis.call('HINCRBY', key, 'version', 1)
 
 local at = 8
 for _ = 1, tonumber(ARGV[7]) do
@@ -31,4 +29,7 @@ for at = at, #ARGV, 7 do
     redis.call('HINCRBY', why, 'bytes', #change)
   end
 end
+-- Last: were a script to fail half way, nothing would be passed that is not parked.
+redis.call('HSET', key, 'position', ARGV[6])
+redis.call('HINCRBY', key, 'version', 1)
 return 'done'

@@ -54,9 +54,10 @@ local function take_out(feed, object, ids)
   local why, changes, order = parked_of('why', feed, object), parked_of('changes', feed, object), parked_of('ids', feed, object)
   if redis.call('EXISTS', why) == 0 then return end
   for _, id in ipairs(ids) do
-    redis.call('HINCRBY', why, 'bytes', -redis.call('HSTRLEN', changes, id))
-    redis.call('HDEL', changes, id)
-    redis.call('ZREM', order, id)
+    if redis.call('ZREM', order, id) == 1 then
+      redis.call('HINCRBY', why, 'bytes', -redis.call('HSTRLEN', changes, id))
+      redis.call('HDEL', changes, id)
+    end
   end
   redis.call('HSET', why, 'attempts', 0)
   if redis.call('EXISTS', order) == 0 then forget_parked(feed, object) end

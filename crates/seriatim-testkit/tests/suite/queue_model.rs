@@ -36,11 +36,23 @@ fn nothing_is_lost_doubled_or_reordered_whatever_crashes_with_two_workers() {
 
 #[test]
 fn nothing_is_lost_doubled_or_reordered_with_three_workers() {
+    all_is_well(&QueueModel { workers: 3, crashes: 1, zombies: 0, ..small(Protocol::AsItIs) });
+}
+
+#[test]
+#[ignore = "takes a minute: cargo test -p seriatim-testkit queue_model -- --ignored"]
+fn nothing_is_lost_doubled_or_reordered_whatever_crashes_with_three_workers() {
     all_is_well(&QueueModel { workers: 3, ..small(Protocol::AsItIs) });
 }
 
 #[test]
 fn nothing_is_lost_when_answers_are() {
+    all_is_well(&QueueModel { crashes: 1, lost_answers: 1, ..small(Protocol::AsItIs) });
+}
+
+#[test]
+#[ignore = "takes half a minute: cargo test -p seriatim-testkit queue_model -- --ignored"]
+fn nothing_is_lost_when_more_answers_are() {
     all_is_well(&QueueModel { crashes: 1, lost_answers: 2, ..small(Protocol::AsItIs) });
 }
 

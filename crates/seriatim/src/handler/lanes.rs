@@ -261,7 +261,7 @@ impl Lanes {
     /// How many parked objects a change of all objects waits for: their changes of before it have to come before it.
     pub fn held_up_by_parked(&self) -> Option<usize> {
         let waits = self.ready.front().is_some_and(|entry| entry.change.key.is_none());
-        (waits && self.busy.is_empty() && !self.parked.is_empty()).then(|| self.parked.len())
+        (waits && self.busy.is_empty() && !self.parked.is_empty()).then_some(self.parked.len())
     }
 
     fn free(&mut self, lane: u64) {
