@@ -9,6 +9,7 @@ mod machine;
 mod poison;
 mod postgres;
 mod protect;
+mod queue_redis;
 mod window_drain;
 mod window_postgres;
 
@@ -101,6 +102,9 @@ pub const NAMES: &[&str] = &[
     "capture-pgq-postgres-1000",
     "latency-journal-postgres",
     "growth-churn-postgres",
+    "queue-redis-1",
+    "queue-redis-4",
+    "queue-redis-8",
 ];
 
 /// The servers to measure on; where none is given, a throw-away one is started.
@@ -108,6 +112,8 @@ pub const NAMES: &[&str] = &[
 pub struct Servers {
     /// The URL of a PostgreSQL server.
     pub postgres: Option<String>,
+    /// The URL of a Redis server.
+    pub redis: Option<String>,
 }
 
 /// Takes the measurements of these names. `progress` is told what is being done, and what is `left out …`.
@@ -163,5 +169,18 @@ pub async fn measure(
         rows.extend(protect::dynamodb::on_dynamodb(progress).await?);
     }
     rows.extend(postgres::measure(names, backlog, servers.postgres.as_deref(), progress).await?);
+    let queues =
+        [1, 4, 8].into_iter().filter(|workers| names.contains(&format!("queue-redis-{workers}").as_str()));
+    let queues: Vec<usize> = queues.collect();
+    if !queues.is_empty() {
+        match queue_redis::Server::find(servers.redis.as_deref()) {
+            Err(error) => progress(&format!("left out queue-redis: {error}")),
+            Ok(server) => {
+                for workers in queues {
+                    rows.push(queue_redis::queue_redis(&server, workers, progress).await?);
+                }
+            }
+        }
+    }
     Ok(rows)
 }

@@ -68,6 +68,9 @@ pub enum Command {
     /// Protects commands: each runs once for each signal, whoever calls. Shows, forgets and resolves signals.
     #[command(subcommand)]
     Once(crate::commands::once::Once),
+    /// Pushes events into a queue, shows what is in one, and looks for what should not be.
+    #[command(subcommand)]
+    Queue(Queue),
     /// Measures how fast it is on this machine.
     Bench(Bench),
 }
@@ -295,6 +298,59 @@ pub struct LeaseMove {
     pub no_wait: bool,
 }
 
+/// `seriatim queue`
+#[derive(Debug, Subcommand)]
+pub enum Queue {
+    /// Pushes the events of an object, in one step.
+    Push(QueuePush),
+    /// Shows the objects that have events, are held or parked; or one object.
+    Inspect(QueueInspect),
+    /// Reads the whole state, and names every invariant that does not hold.
+    Invariants(QueueInvariants),
+}
+
+/// `seriatim queue push`
+#[derive(Debug, Args)]
+pub struct QueuePush {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// The object that the events are about, such as work:1.
+    #[arg(value_name = "OBJECT")]
+    pub object: String,
+    /// The main event, as JSON.
+    #[arg(value_name = "MAIN", allow_hyphen_values = true)]
+    pub main: String,
+    /// Sub-events, as JSON.
+    #[arg(value_name = "SUB", allow_hyphen_values = true)]
+    pub subs: Vec<String>,
+}
+
+/// `seriatim queue inspect`
+#[derive(Debug, Args)]
+pub struct QueueInspect {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// The object; all that are not at rest when left out.
+    #[arg(value_name = "OBJECT")]
+    pub object: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `seriatim queue invariants`
+#[derive(Debug, Args)]
+pub struct QueueInvariants {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `seriatim bench`
 #[derive(Debug, Args)]
 pub struct Bench {
@@ -307,6 +363,9 @@ pub struct Bench {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
+    /// A Redis server to measure on; a throw-away one is started when left out.
+    #[arg(long, value_name = "URL")]
+    pub redis: Option<String>,
     /// How many changes the backlog has.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
     pub changes: u64,

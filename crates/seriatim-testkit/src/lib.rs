@@ -1,13 +1,17 @@
 //! What tests of Seriatim, and of handlers and stores of one's own, are made with.
 //!
 //! - [`conformance!`]: the promises of the store contract, one test each; every store passes all of them.
+//! - [`queue_conformance!`]: the same for the queue contract.
+//! - [`model`]: a model checker, and the queue as a model.
 //! - [`FaultyStore`]: a store that fails, loses answers, waits or is slow, on demand or by a seed.
 //! - [`once_conformance!`]: the same for ledgers of signals, with [`FaultyLedger`](faulty::FaultyLedger).
 //! - [`servers`]: throw-away PostgreSQL, Redis and DynamoDB Local.
 
 pub mod conformance;
 pub mod faulty;
+pub mod model;
 pub mod once_conformance;
+pub mod queue;
 pub mod servers;
 
 pub use faulty::FaultyStore;

@@ -133,6 +133,42 @@ fn random_id() -> Arc<str> {
     Arc::from(format!("{:032x}", fastrand::u128(..)))
 }
 
+/// What a chain of events is about: a work, an order, a user. Any text will do; it is never empty.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ObjectName(Arc<str>);
+
+impl ObjectName {
+    /// Longer names are refused: they are parts of keys.
+    const LONGEST: usize = 1024;
+
+    /// Accepts any text of 1 to 1024 bytes.
+    pub fn new(name: &str) -> Result<Self, BadName> {
+        let why = match name.len() {
+            0 => "it is empty",
+            length if length > Self::LONGEST => "it is longer than 1024 bytes",
+            _ => return Ok(ObjectName(Arc::from(name))),
+        };
+        Err(BadName { what: "object name", name: name.chars().take(LONGEST).collect(), why: why.to_owned() })
+    }
+
+    /// The name as somebody else wrote it: for what is read back, where refusing would strand an object.
+    pub fn found(name: &str) -> Self {
+        ObjectName(Arc::from(name))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// A slice of a feed, counted from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -23,7 +23,7 @@ pub async fn execute(arguments: &Bench) -> Result<()> {
         true => tracing::warn!("{doing}"),
         false => bar.set_message(doing.to_owned()),
     };
-    let servers = Servers { postgres: arguments.postgres.clone() };
+    let servers = Servers { postgres: arguments.postgres.clone(), redis: arguments.redis.clone() };
     let measured = seriatim_benches::measure(&names, Backlog::of(arguments.changes), &servers, &tell).await;
     bar.finish_and_clear();
     let rows = measured.map_err(|cause| Error::failed("the measurement failed").caused_by(cause))?;

@@ -56,6 +56,16 @@ async fn findings(config: &Config) -> Vec<Finding> {
         });
         findings.extend(advice(feed, findings.last()).await);
     }
+    for queue in config.queues.values() {
+        let subject = format!("feed {}", queue.name);
+        findings.push(match unusable.contains(queue.source.as_str()) {
+            true => Finding { subject, verdict: Verdict::Skipped("its source cannot be used".to_owned()) },
+            false => {
+                let reached = handlers::reach(&queue.name, &queue.handler, config).await;
+                Finding::of(subject, reached.map(|()| "queue; at-least-once".to_owned()))
+            }
+        });
+    }
     findings
 }
 
@@ -87,7 +97,7 @@ async fn check_feed(config: &Config, feed: &FeedConfig) -> Result<String> {
         Installed::NotYet => "is not installed yet: `run` will do it",
     };
     handlers::check(feed).await?;
-    handlers::reach(feed, config).await?;
+    handlers::reach(&feed.name, &feed.handler, config).await?;
     agrees_with_store(config, feed).await?;
     let guarantee = Guarantee::of(feed, config).as_str();
     Ok(format!("{} of {} {installed}; {guarantee}", feed.capture.as_str(), feed.table))

@@ -12,6 +12,7 @@ mod rewind;
 mod parked;
 mod lease;
 pub mod once;
+mod queue;
 mod bench;
 mod owners;
 
@@ -37,6 +38,7 @@ pub async fn execute(arguments: Arguments) -> Result<()> {
         Command::Parked(arguments) => parked::execute(&load(file)?, &arguments).await,
         Command::Lease(arguments) => lease::execute(&load(file)?, &arguments).await,
         Command::Once(arguments) => once::execute(file, &arguments).await,
+        Command::Queue(arguments) => queue::execute(&load(file)?, &arguments).await,
         Command::Bench(arguments) => bench::execute(&arguments).await,
     }
 }

@@ -1,5 +1,7 @@
 //! `seriatim run`: runs feeds as one host until SIGTERM or SIGINT, or, with `--once`, until all is handled.
 
+mod queues;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,10 +32,24 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
         };
         ready.await.map_err(|error: Error| error.about(&format!("feed {}", feed.name)))?;
     }
-    let store = databases::open_store(&config.store).await?;
+    let queues = config.chosen_queues(&arguments.feeds);
     let closed = Arc::new(Notify::new());
-    let mut host = Host::new(name.as_str(), store.shared()).leases(config.lease);
     let mut open = handlers::Open::default();
+    let workers = queues::Workers::prepare(&queues, config, &name, &closed, &mut open).await?;
+    if feeds.is_empty() {
+        // Queues keep their own books: without other feeds, nobody asks the store.
+        let ending = async {
+            tokio::select! {
+                () = shutdown => {}
+                () = closed.notified() => {}
+            }
+        };
+        let worked = workers.run(arguments.once, ending).await;
+        open.close().await;
+        return worked;
+    }
+    let store = databases::open_store(&config.store).await?;
+    let mut host = Host::new(name.as_str(), store.shared()).leases(config.lease);
     let mut backfills = tokio::task::JoinSet::new();
     for feed in feeds {
         let capture: Arc<dyn Feed> = databases::capture(feed);
@@ -45,22 +61,39 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     }
     let stats = host.stats();
     let reader_gone = Arc::clone(&closed);
+    let (end, ended) = tokio::sync::watch::channel(false);
     let ending = async move {
         tokio::select! {
             () = shutdown => {}
             () = reader_gone.notified() => {}
         }
+        end.send_replace(true);
+        // Whoever still listens must not take the end of this for an end of the channel.
+        end.closed().await;
     };
-    let ran = match arguments.once {
-        true => host.run_once_until(ending).await,
-        false => host.run_until(ending).await,
+    let both = async {
+        let hosting = async {
+            match arguments.once {
+                true => host.run_once_until(queues::told(ended.clone())).await,
+                false => host.run_until(queues::told(ended.clone())).await,
+            }
+        };
+        tokio::join!(hosting, workers.run(arguments.once, queues::told(ended.clone())))
+    };
+    let (ran, worked) = {
+        tokio::pin!(both, ending);
+        tokio::select! {
+            both = &mut both => both,
+            () = &mut ending => both.await,
+        }
     };
     open.close().await;
     for (feed, stats) in stats {
         let (handled, parked, skipped) = (stats.handled(), stats.parked(), stats.skipped());
         tracing::info!(%feed, handled, parked, skipped, failures = stats.failures(), "ended");
     }
-    ran.map_err(explain)
+    ran.map_err(explain)?;
+    worked
 }
 
 fn announce(feed: &FeedConfig, guarantee: Guarantee) {

@@ -52,6 +52,10 @@ impl LedgerPlace {
         match database(url, folder)? {
             Database::Sqlite(path) => Ok(LedgerPlace::Sqlite(path)),
             Database::Postgres(database) => Ok(LedgerPlace::Postgres(database)),
+            Database::Redis(_) => {
+                Err("is Redis, where this version cannot remember signals: use sqlite, postgres or dynamodb"
+                    .to_owned())
+            }
         }
     }
 }

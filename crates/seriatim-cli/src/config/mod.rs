@@ -9,6 +9,7 @@ mod environment;
 mod handler;
 mod ledger;
 mod parse;
+mod queue;
 mod section;
 mod suggest;
 mod url;
@@ -30,6 +31,7 @@ use seriatim::source::window::Rules;
 pub use duration::duration;
 pub use environment::Environment;
 pub use ledger::LedgerPlace;
+pub use queue::QueueConfig;
 pub use suggest::instead_of;
 pub use url::Database;
 pub use window::{HorizonKind, TimeUnit};
@@ -53,6 +55,8 @@ pub struct Config {
     pub sources: BTreeMap<String, Database>,
     /// The feeds, by name.
     pub feeds: BTreeMap<FeedName, FeedConfig>,
+    /// The feeds that are queues, by name.
+    pub queues: BTreeMap<FeedName, QueueConfig>,
     /// How fast leases move.
     pub lease: LeaseSettings,
     /// What is odd about the settings, though not wrong.
@@ -209,26 +213,56 @@ impl Config {
 
     /// The feed of this name, which the user gave on the command line.
     pub fn feed(&self, name: &str) -> Result<&FeedConfig> {
+        if self.queues.keys().any(|queue| queue.as_str() == name) {
+            return Err(Error::usage(format!(
+                "feed {name} is a queue: it has no partitions, positions or leases"
+            ))
+            .help(format!("`seriatim queue inspect {name}` shows it")));
+        }
         let found = self.feeds.values().find(|feed| feed.name.as_str() == name);
         found.ok_or_else(|| self.unknown_feed(name))
     }
 
     /// The feeds of these names, or all of them when none is named.
     pub fn chosen(&self, names: &[String]) -> Result<Vec<&FeedConfig>> {
-        if self.feeds.is_empty() {
+        if self.feeds.is_empty() && self.queues.is_empty() {
             return Err(self.no_feeds());
         }
         match names {
             [] => Ok(self.feeds.values().collect()),
-            names => names.iter().map(|name| self.feed(name)).collect(),
+            names => {
+                let is_queue =
+                    |name: &&String| self.queues.keys().any(|queue| queue.as_str() == name.as_str());
+                names.iter().filter(|name| !is_queue(name)).map(|name| self.feed(name)).collect()
+            }
+        }
+    }
+
+    /// The queues of these names, or all of them when none is named.
+    pub fn chosen_queues(&self, names: &[String]) -> Vec<&QueueConfig> {
+        let chosen =
+            |queue: &&QueueConfig| names.is_empty() || names.iter().any(|name| name == queue.name.as_str());
+        self.queues.values().filter(chosen).collect()
+    }
+
+    /// The queue of this name, which the user gave on the command line.
+    pub fn queue(&self, name: &str) -> Result<&QueueConfig> {
+        if let Some(queue) = self.queues.values().find(|queue| queue.name.as_str() == name) {
+            return Ok(queue);
+        }
+        match self.feeds.values().find(|feed| feed.name.as_str() == name) {
+            Some(feed) => {
+                Err(Error::usage(format!("feed {name} is a {}, not a queue", feed.capture.as_str())))
+            }
+            None => Err(self.unknown_feed(name)),
         }
     }
 
     fn unknown_feed(&self, name: &str) -> Error {
-        if self.feeds.is_empty() {
+        if self.feeds.is_empty() && self.queues.is_empty() {
             return self.no_feeds();
         }
-        let names: Vec<&str> = self.feeds.keys().map(FeedName::as_str).collect();
+        let names: Vec<&str> = self.feeds.keys().chain(self.queues.keys()).map(FeedName::as_str).collect();
         let list = names.join(", ");
         let help = match suggest::closest(name, names) {
             Some(meant) => {

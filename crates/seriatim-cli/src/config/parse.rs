@@ -16,7 +16,7 @@ use super::handler::{HANDLER, handler};
 use super::section::{Document, Keys, Section, Setting};
 use super::suggest::instead_of;
 use super::url::{database, quoted};
-use super::{CaptureKind, Config, Database, FeedConfig, WindowConfig, window};
+use super::{CaptureKind, Config, Database, FeedConfig, HandlerKind, QueueConfig, WindowConfig, window};
 use crate::error::{Error, Result};
 
 pub(super) const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
@@ -31,6 +31,7 @@ const FEED: Keys = Keys {
         "start",
         "deletes",
         "every",
+        "limit",
         "handler",
         "retry",
         "changed_at",
@@ -47,7 +48,7 @@ const FEED: Keys = Keys {
 const RETRY: Keys = Keys::of(&["attempts", "backoff", "then"]);
 const LEASE: Keys = Keys::of(&["acquire", "renew", "expire"]);
 
-const LATER_CAPTURES: [&str; 3] = ["queue", "wal", "stream"];
+const LATER_CAPTURES: [&str; 2] = ["wal", "stream"];
 
 /// Each partition is a lease that some host renews: more of them than this only cost.
 const MOST_PARTITIONS: u32 = 10_000;
@@ -68,8 +69,17 @@ pub fn config(file: &Path, text: &str, environment: &Environment) -> Result<Conf
     let store = url(&store, folder)?;
     let sources = sources(&root, folder)?;
     let feeds = feeds(&root, &sources, environment)?;
+    let queues = queues(&root, &sources)?;
     let lease = lease(&root.section("lease", LEASE)?)?;
-    Ok(Config { file: file.to_owned(), store, sources, feeds, lease, warnings: environment.unknown() })
+    Ok(Config {
+        file: file.to_owned(),
+        store,
+        sources,
+        feeds,
+        queues,
+        lease,
+        warnings: environment.unknown(),
+    })
 }
 
 fn sources(root: &Section<'_>, folder: &Path) -> Result<Sources> {
@@ -90,9 +100,64 @@ fn feeds(
     sources: &Sources,
     environment: &Environment,
 ) -> Result<BTreeMap<FeedName, FeedConfig>> {
-    let sections = root.named("feed", FEED)?;
-    let feeds = sections.iter().map(|(name, section)| feed(name, section, sources, environment));
-    feeds.map(|feed| feed.map(|feed| (feed.name.clone(), feed))).collect()
+    let mut feeds = BTreeMap::new();
+    for (name, section) in &root.named("feed", FEED)? {
+        if !is_queue(section)? {
+            let feed = feed(name, section, sources, environment)?;
+            feeds.insert(feed.name.clone(), feed);
+        }
+    }
+    Ok(feeds)
+}
+
+fn queues(root: &Section<'_>, sources: &Sources) -> Result<BTreeMap<FeedName, QueueConfig>> {
+    let mut queues = BTreeMap::new();
+    for (name, section) in &root.named("feed", FEED)? {
+        if is_queue(section)? {
+            let queue = queue(name, section, sources)?;
+            queues.insert(queue.name.clone(), queue);
+        }
+    }
+    Ok(queues)
+}
+
+fn is_queue(section: &Section<'_>) -> Result<bool> {
+    Ok(section.get("capture")?.is_some_and(|setting| setting.text().is_ok_and(|text| text == "queue")))
+}
+
+/// What is about tables means nothing for a queue.
+const NOT_OF_QUEUES: [&str; 5] = ["table", "key", "partitions", "start", "deletes"];
+
+fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueConfig> {
+    let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
+    for key in NOT_OF_QUEUES.into_iter().chain(window::KEYS) {
+        if let Some(setting) = section.get(key)? {
+            return Err(setting.wrong("means nothing for a queue").help("remove it"));
+        }
+    }
+    let (source, database) = source(section, sources)?;
+    if matches!(database, Database::Postgres(_)) {
+        let what = format!(
+            "{}.capture is \"queue\", which is not in this version yet for PostgreSQL",
+            section.path()
+        );
+        return Err(section.wrong(what).help("use a source that is sqlite or redis"));
+    }
+    let handler = handler(&section.section("handler", HANDLER)?)?;
+    if matches!(handler.kind, HandlerKind::Sql { .. }) {
+        let what =
+            format!("{}.handler.sql cannot handle events of a queue: they have no columns", section.path());
+        return Err(section.wrong(what).help("use another handler: command, webhook or stdout = true"));
+    }
+    Ok(QueueConfig {
+        name,
+        source,
+        database,
+        every: duration(section, "every", Duration::from_secs(1))?,
+        limit: section.get("limit")?.map(|setting| setting.count(u32::MAX)).transpose()?.map(u64::from),
+        handler,
+        retry: retry(&section.section("retry", RETRY)?)?,
+    })
 }
 
 fn feed(
@@ -104,6 +169,13 @@ fn feed(
     let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
     let (source, database) = source(section, sources)?;
     let capture = capture(section)?;
+    if let Some(setting) = section.get("limit")? {
+        return Err(setting.wrong("is for queues").help("remove it"));
+    }
+    if matches!(database, Database::Redis(_)) {
+        let what = format!("{} watches a table, and Redis has none", section.path());
+        return Err(section.wrong(what).help(r#"use capture = "queue", or a source that has tables"#));
+    }
     let window = match capture {
         CaptureKind::Window => Some(window::window(name.as_str(), section, environment)?),
         _ => window::refuse(section, capture).map(|()| None)?,
@@ -151,7 +223,7 @@ fn capture(section: &Section<'_>) -> Result<CaptureKind> {
     if let Some(later) = LATER_CAPTURES.iter().find(|later| setting.text().is_ok_and(|text| text == **later))
     {
         let what = format!("is {later:?}, which is not in this version yet");
-        return Err(setting.wrong(what).help("this version has: journal, log, window"));
+        return Err(setting.wrong(what).help("this version has: journal, log, window, queue"));
     }
     setting.one_of(&[
         ("journal", CaptureKind::Journal),

@@ -1,4 +1,4 @@
-//! Where a database is: `sqlite:PATH`, `postgres://…`, and the schemes that later versions bring.
+//! Where a database is: `sqlite:PATH`, `postgres://…`, `redis://…`, and the schemes that later versions bring.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ pub enum Database {
     Sqlite(PathBuf),
     /// A PostgreSQL database. Nothing is connected yet.
     Postgres(seriatim_postgres::Database),
+    /// A Redis server or Cluster, by its URL.
+    Redis(String),
 }
 
 impl fmt::Display for Database {
@@ -19,13 +21,14 @@ impl fmt::Display for Database {
         match self {
             Database::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
             Database::Postgres(database) => f.write_str(database.name()),
+            Database::Redis(url) => f.write_str(&redacted(url)),
         }
     }
 }
 
-const HERE: [&str; 3] = ["sqlite", "postgres", "postgresql"];
-const LATER: [&str; 3] = ["redis", "rediss", "dynamodb"];
-const THIS_VERSION: &str = "this version has sqlite and postgres";
+const HERE: [&str; 5] = ["sqlite", "postgres", "postgresql", "redis", "rediss"];
+const LATER: [&str; 1] = ["dynamodb"];
+const THIS_VERSION: &str = "this version has sqlite, postgres and redis";
 
 /// Reads a database URL; its path is relative to `folder`. Says what is wrong without showing a password.
 pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
@@ -38,6 +41,7 @@ pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
     match scheme.to_ascii_lowercase().as_str() {
         "sqlite" => sqlite(rest, folder),
         "postgres" | "postgresql" => postgres(url),
+        "redis" | "rediss" => redis(url, rest),
         later if LATER.contains(&later) => {
             Err(format!("is {}: {later} is not in this version yet; {THIS_VERSION}", quoted(url)))
         }
@@ -49,6 +53,13 @@ fn unknown(scheme: &str) -> String {
     let meant = closest(scheme, HERE.into_iter().chain(LATER));
     let hint = meant.map_or(THIS_VERSION.to_owned(), |meant| format!("did you mean {meant:?}?"));
     format!("has the unknown scheme {scheme:?}; {hint}")
+}
+
+fn redis(url: &str, rest: &str) -> Result<Database, String> {
+    match rest.strip_prefix("//").is_some_and(|place| !place.is_empty()) {
+        true => Ok(Database::Redis(url.to_owned())),
+        false => Err("names no server: write \"redis://[user:password@]host[:port][/db]\"".to_owned()),
+    }
 }
 
 fn sqlite(rest: &str, folder: &Path) -> Result<Database, String> {
@@ -121,6 +132,7 @@ mod tests {
         database(url, Path::new("/etc/app")).map(|database| match database {
             Database::Sqlite(path) => path,
             Database::Postgres(database) => panic!("{database:?} is no file"),
+            Database::Redis(url) => PathBuf::from(url),
         })
     }
 
@@ -143,9 +155,9 @@ mod tests {
 
     #[test]
     fn a_scheme_of_a_later_version_is_known_and_withheld() {
-        let said = read("redis://ann:s3cret@db/shop?password=s3cret").unwrap_err();
+        let said = read("dynamodb://ann:s3cret@db/shop?password=s3cret").unwrap_err();
         assert!(
-            said.contains("redis is not in this version yet; this version has sqlite and postgres"),
+            said.contains("dynamodb is not in this version yet; this version has sqlite, postgres and redis"),
             "{said}"
         );
         assert!(!said.contains("s3cret"), "{said}");
@@ -156,6 +168,7 @@ mod tests {
         assert!(read("shop.db").unwrap_err().contains("sqlite:shop.db"));
         assert!(read("sqlit:shop.db").unwrap_err().contains(r#"did you mean "sqlite"?"#));
         assert!(read("oracle:shop").unwrap_err().contains("this version has sqlite"));
+        assert!(read("redis:").unwrap_err().contains("names no server"));
         assert!(read("sqlite:").unwrap_err().contains("names no file"));
         assert!(read("sqlite::memory:").unwrap_err().contains("in memory"));
         assert!(read("sqlite:a.db?mode=ro").unwrap_err().contains("parameters"));

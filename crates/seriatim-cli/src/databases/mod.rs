@@ -1,6 +1,7 @@
 //! The databases that the program speaks to. Each kind is one file here; nothing outside tells them apart.
 
 mod ledger;
+mod redis;
 mod sqlite;
 mod postgres;
 
@@ -10,10 +11,12 @@ use std::sync::Arc;
 use seriatim::Store;
 use seriatim::handler::Handling;
 use seriatim::source::Install;
+use seriatim::source::queue::Queue;
 use seriatim_postgres::PostgresStore;
+use seriatim_redis::RedisStore;
 use seriatim_sqlite::SqliteStore;
 
-use crate::config::{Database, FeedConfig};
+use crate::config::{Database, FeedConfig, QueueConfig};
 use crate::error::{Error, Result};
 use crate::setup::Guarantee;
 
@@ -27,6 +30,8 @@ pub enum OpenStore {
     Sqlite(Arc<SqliteStore>),
     /// In a PostgreSQL database.
     Postgres(Arc<PostgresStore>),
+    /// In Redis.
+    Redis(Arc<RedisStore>),
 }
 
 impl OpenStore {
@@ -35,6 +40,7 @@ impl OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.clone(),
             OpenStore::Postgres(store) => store.clone(),
+            OpenStore::Redis(store) => store.clone(),
         }
     }
 }
@@ -46,6 +52,7 @@ impl Deref for OpenStore {
         match self {
             OpenStore::Sqlite(store) => &**store,
             OpenStore::Postgres(store) => &**store,
+            OpenStore::Redis(store) => &**store,
         }
     }
 }
@@ -64,6 +71,7 @@ pub async fn open_store(database: &Database) -> Result<OpenStore> {
     let opened = match database {
         Database::Sqlite(path) => sqlite::open_store(path).await.map(OpenStore::Sqlite),
         Database::Postgres(database) => postgres::open_store(database).await.map(OpenStore::Postgres),
+        Database::Redis(url) => redis::open_store(url).await.map(OpenStore::Redis),
     };
     opened.map_err(|error| error.about("store"))
 }
@@ -77,6 +85,8 @@ pub async fn existing_store(database: &Database) -> Result<Option<OpenStore>> {
         Database::Postgres(database) => {
             postgres::existing_store(database).await.map(|store| store.map(OpenStore::Postgres))
         }
+        // There is nothing to make in Redis: an empty store is one that nobody has used.
+        Database::Redis(url) => redis::open_store(url).await.map(|store| Some(OpenStore::Redis(store))),
     };
     opened.map_err(|error| error.about("store"))
 }
@@ -86,7 +96,22 @@ pub fn capture(feed: &FeedConfig) -> Arc<dyn Install> {
     match &feed.database {
         Database::Sqlite(path) => sqlite::capture(path, feed),
         Database::Postgres(database) => postgres::capture(database, feed),
+        Database::Redis(_) => unreachable!("{NO_TABLES}"),
     }
+}
+
+/// Why no feed of tables has a Redis source.
+const NO_TABLES: &str = "the configuration refuses to watch tables in Redis";
+
+/// The queue, for producers and workers. What it needs is made.
+pub async fn queue(queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
+    let opened: Result<Arc<dyn Queue>> = match &queue.database {
+        Database::Sqlite(path) => sqlite::queue(path, queue).await,
+        Database::Redis(url) => redis::queue(url, queue).await,
+        Database::Postgres(_) => Err(Error::usage("queues in PostgreSQL are not in this version yet")
+            .help("use a source that is sqlite or redis")),
+    };
+    opened.map_err(|error| error.about(&format!("feed {}", queue.name)))
 }
 
 /// Says that the store can be used, or fails with what is wrong. Makes nothing.
@@ -94,6 +119,7 @@ pub async fn check_store(database: &Database) -> Result<String> {
     match database {
         Database::Sqlite(path) => sqlite::check_store(path).await,
         Database::Postgres(database) => postgres::check_store(database).await,
+        Database::Redis(url) => redis::open_store(url).await.map(|_| "is there"),
     }
     .map(|state| format!("{database} {state}"))
 }
@@ -103,6 +129,7 @@ pub async fn check_source(database: &Database) -> Result<()> {
     match database {
         Database::Sqlite(path) => sqlite::check_source(path).await,
         Database::Postgres(database) => postgres::check_source(database).await,
+        Database::Redis(url) => redis::open_store(url).await.map(drop),
     }
 }
 
@@ -114,7 +141,7 @@ pub fn source_exists(feed: &FeedConfig) -> Result<()> {
             false => Err(Error::failed(format!("feed {}: there is no file {}", feed.name, path.display()))
                 .help(format!("check the url of source {}", feed.source))),
         },
-        Database::Postgres(_) => Ok(()),
+        Database::Postgres(_) | Database::Redis(_) => Ok(()),
     }
 }
 
@@ -123,6 +150,7 @@ pub fn same(left: &Database, right: &Database) -> bool {
     match (left, right) {
         (Database::Sqlite(left), Database::Sqlite(right)) => sqlite::same_file(left, right),
         (Database::Postgres(left), Database::Postgres(right)) => left.name() == right.name(),
+        (Database::Redis(left), Database::Redis(right)) => left == right,
         _ => false,
     }
 }
@@ -133,6 +161,7 @@ pub async fn check_sql(feed: &FeedConfig, sql: Sql<'_>) -> Result<()> {
     match &feed.database {
         Database::Sqlite(path) => sqlite::check_sql(path, feed, sql, &shape).await,
         Database::Postgres(database) => postgres::check_sql(database, feed, sql, &shape).await,
+        Database::Redis(_) => unreachable!("{NO_TABLES}"),
     }
 }
 
@@ -153,5 +182,6 @@ pub async fn sql_handling(
             postgres::in_store(store, feed, sql, &shape).await?
         }
         (Database::Postgres(database), ..) => postgres::in_source(database, feed, sql, &shape).await?,
+        (Database::Redis(_), ..) => unreachable!("{NO_TABLES}"),
     })
 }

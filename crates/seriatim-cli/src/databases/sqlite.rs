@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
+use seriatim::source::queue::Queue;
 use seriatim::source::{Install, Shape};
 use seriatim_sqlite::{
-    Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteStore, Unit, WindowCapture,
-    in_transaction,
+    Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteQueue, SqliteStore, Unit,
+    WindowCapture, in_transaction,
 };
 
 use super::Sql;
-use crate::config::{CaptureKind, FeedConfig, HorizonKind, TimeUnit, WindowConfig};
+use crate::config::{CaptureKind, FeedConfig, HorizonKind, QueueConfig, TimeUnit, WindowConfig};
 use crate::error::{Error, Result};
 
 pub async fn open_store(path: &Path) -> Result<Arc<SqliteStore>> {
@@ -77,6 +78,14 @@ fn window(source: &Source, feed: &FeedConfig, settings: &WindowConfig) -> Window
         window.buffer(rules.buffer).stale_age(rules.stale_age).excessive_count(rules.excessive_count);
     let window = unit.into_iter().fold(window, WindowCapture::unit);
     feed.key.iter().cloned().fold(window, WindowCapture::key)
+}
+
+pub async fn queue(path: &Path, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
+    let opened = SqliteQueue::open(path, &queue.name).await.map_err(|error| unusable(path, &error))?;
+    Ok(match queue.limit {
+        Some(limit) => Arc::new(opened.limited_to(limit)),
+        None => Arc::new(opened),
+    })
 }
 
 pub async fn check_store(path: &Path) -> Result<&'static str> {

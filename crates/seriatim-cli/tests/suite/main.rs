@@ -12,6 +12,7 @@ mod feeds;
 mod hosts;
 mod leases;
 mod parked;
+mod queues;
 mod running;
 mod command;
 mod webhook;

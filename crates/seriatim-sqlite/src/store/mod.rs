@@ -15,7 +15,7 @@ mod leases;
 mod liveness;
 mod news;
 mod parked;
-mod rows;
+pub(crate) mod rows;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

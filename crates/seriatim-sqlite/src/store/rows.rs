@@ -15,24 +15,24 @@ fn name<T>(row: &Row<'_>, column: usize, make: fn(&str) -> std::result::Result<T
     make(row.get_ref(column)?.as_str()?).map_err(|cause| bad(column, cause))
 }
 
-pub(super) fn store_id(row: &Row<'_>, column: usize) -> Result<StoreId> {
+pub(crate) fn store_id(row: &Row<'_>, column: usize) -> Result<StoreId> {
     name(row, column, StoreId::new)
 }
 
-pub(super) fn session_id(row: &Row<'_>, column: usize) -> Result<SessionId> {
+pub(crate) fn session_id(row: &Row<'_>, column: usize) -> Result<SessionId> {
     name(row, column, SessionId::new)
 }
 
-pub(super) fn host_name(row: &Row<'_>, column: usize) -> Result<HostName> {
+pub(crate) fn host_name(row: &Row<'_>, column: usize) -> Result<HostName> {
     name(row, column, HostName::new)
 }
 
-pub(super) fn feed_name(row: &Row<'_>, column: usize) -> Result<FeedName> {
+pub(crate) fn feed_name(row: &Row<'_>, column: usize) -> Result<FeedName> {
     name(row, column, FeedName::new)
 }
 
 /// What `read` makes of the column, `None` where it is null.
-pub(super) fn optional<T>(
+pub(crate) fn optional<T>(
     row: &Row<'_>,
     column: usize,
     read: fn(&Row<'_>, usize) -> Result<T>,
@@ -43,28 +43,28 @@ pub(super) fn optional<T>(
     }
 }
 
-pub(super) fn position(row: &Row<'_>, column: usize) -> Result<Position> {
+pub(crate) fn position(row: &Row<'_>, column: usize) -> Result<Position> {
     Ok(Position::text(row.get_ref(column)?.as_str()?))
 }
 
-pub(super) fn epoch(row: &Row<'_>, column: usize) -> Result<Epoch> {
+pub(crate) fn epoch(row: &Row<'_>, column: usize) -> Result<Epoch> {
     number(row, column).map(Epoch)
 }
 
 /// Counters use all 64 bits; SQLite's integers are signed.
-pub(super) fn number(row: &Row<'_>, column: usize) -> Result<u64> {
+pub(crate) fn number(row: &Row<'_>, column: usize) -> Result<u64> {
     row.get(column).map(i64::cast_unsigned)
 }
 
-pub(super) fn time(row: &Row<'_>, column: usize) -> Result<Timestamp> {
+pub(crate) fn time(row: &Row<'_>, column: usize) -> Result<Timestamp> {
     Timestamp::from_millisecond(row.get(column)?).map_err(|cause| bad(column, cause))
 }
 
-pub(super) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
+pub(crate) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|cause| bad(column, cause))
 }
 
 /// The JSON that [`json`] reads.
-pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
+pub(crate) fn to_json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("names, numbers and lists of them always serialize")
 }

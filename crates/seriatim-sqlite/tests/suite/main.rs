@@ -8,6 +8,8 @@ mod once_conformance;
 mod once_file;
 mod store_processes;
 mod store_file;
+mod gate;
+mod queue;
 mod transaction;
 mod sql_effect;
 mod support;

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub use dynamodb::DynamoDb;
 pub use postgres::Postgres;
 pub use proxy::Proxy;
-pub use redis::Redis;
+pub use redis::{Redis, RedisCluster};
 
 /// A server that could not be started.
 #[derive(Debug)]

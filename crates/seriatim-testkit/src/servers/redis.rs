@@ -1,6 +1,8 @@
 //! Redis 7.
 
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -11,7 +13,7 @@ const KIND: Kind = Kind { name: "Redis 7", install: "apt-get install -y redis-se
 /// A Redis server without persistence.
 pub struct Redis {
     port: u16,
-    _server: Running,
+    server: Running,
     _folder: TempDir,
 }
 
@@ -20,19 +22,95 @@ impl Redis {
     pub fn start() -> Result<Self, ServerError> {
         let folder = tempfile::tempdir().map_err(|cause| KIND.failed(cause))?;
         let port = free_port().map_err(|cause| KIND.failed(cause))?;
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .arg("--dir")
-            .arg(folder.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|cause| KIND.not_started("redis-server", &cause))?;
-        let server = Running(child).accepts(port, &KIND)?;
-        Ok(Redis { port, _server: server, _folder: folder })
+        let server = Running(spawn(port, folder.path(), &[])?).accepts(port, &KIND)?;
+        Ok(Redis { port, server, _folder: folder })
+    }
+
+    /// Starts a Cluster of three, and returns when all of its slots are served.
+    pub fn start_cluster() -> Result<RedisCluster, ServerError> {
+        let nodes = (0..3).map(|_| start_node()).collect::<Result<Vec<_>, _>>()?;
+        let mut create = Command::new("redis-cli");
+        create.args(["--cluster", "create"]);
+        let addresses = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port));
+        KIND.run(create.args(addresses).args(["--cluster-replicas", "0", "--cluster-yes"]))?;
+        let cluster = RedisCluster { nodes };
+        cluster.is_ready()?;
+        Ok(cluster)
     }
 
     /// Where it listens.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
+
+    /// Kills the server and starts another one on its port: everything in it is gone, as after a crash without persistence.
+    pub fn restart(&mut self) -> Result<(), ServerError> {
+        drop(self.server.0.kill());
+        drop(self.server.0.wait());
+        self.server = Running(spawn(self.port, self._folder.path(), &[])?).accepts(self.port, &KIND)?;
+        Ok(())
+    }
+}
+
+/// Three Redis servers that share the slots of a Cluster.
+pub struct RedisCluster {
+    nodes: Vec<Redis>,
+}
+
+impl RedisCluster {
+    /// Where one of them listens.
+    pub fn url(&self) -> String {
+        self.nodes[0].url()
+    }
+
+    /// The nodes hear of each other one after another: each of them must say that all is well.
+    fn is_ready(&self) -> Result<(), ServerError> {
+        for node in &self.nodes {
+            let asked = (0..500).any(|_| {
+                let ready = node.says_cluster_is_ok();
+                if !ready {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                ready
+            });
+            if !asked {
+                return Err(KIND.failed("the Cluster was not ready within 10 s"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Redis {
+    fn says_cluster_is_ok(&self) -> bool {
+        let asked =
+            Command::new("redis-cli").args(["-p", &self.port.to_string(), "cluster", "info"]).output();
+        asked.is_ok_and(|answer| String::from_utf8_lossy(&answer.stdout).contains("cluster_state:ok"))
+    }
+}
+
+fn start_node() -> Result<Redis, ServerError> {
+    // The Cluster's own bus is 10000 ports further.
+    let port = loop {
+        let port = free_port().map_err(|cause| KIND.failed(cause))?;
+        if port < 55_000 {
+            break port;
+        }
+    };
+    let folder = tempfile::tempdir().map_err(|cause| KIND.failed(cause))?;
+    let cluster =
+        ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000"];
+    let server = Running(spawn(port, folder.path(), &cluster)?).accepts(port, &KIND)?;
+    Ok(Redis { port, server, _folder: folder })
+}
+
+fn spawn(port: u16, folder: &Path, more: &[&str]) -> Result<Child, ServerError> {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .arg("--dir")
+        .arg(folder)
+        .args(more)
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|cause| KIND.not_started("redis-server", &cause))
 }

@@ -6,4 +6,6 @@
 mod faulty;
 mod memory_conformance;
 mod memory_once;
+mod memory_queue;
 mod once_simulation;
+mod queue_model;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::FailureKind;
 
 /// The pause between two attempts: doubled each time, with jitter, within bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Backoff {
     /// The first pause.
     pub first: Duration,
@@ -31,7 +31,7 @@ impl Backoff {
 }
 
 /// What happens to a change after its last attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Then {
     /// Its object is parked; everything else goes on.
     Park,
@@ -42,7 +42,7 @@ pub enum Then {
 }
 
 /// The rule for failed changes of a feed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Retry {
     /// All tries, the first included.
     pub attempts: u32,

@@ -1,7 +1,20 @@
 //! **Order.** What keeps the changes of one object in line.
 //!
 //! Order is per object and rests on two facts: all changes of one key are in one partition ([`partition_of`]), and
-//! inside a partition they run in one lane (see [`crate::handler::Lanes`]). The `id`/`prev` chain and its gate belong here too.
+//! inside a partition they run in one lane (see [`crate::handler::Lanes`]).
+//!
+//! Events that leave for consumers elsewhere carry their order with them: each has an `id` and the `id` of its object's
+//! previous event (a [`Link`] of the object's chain). A [`Gate`] is the consumer's half: it says of each event whether to
+//! apply it, that it was applied already, or what it has to wait for.
+
+mod chain;
+mod gate;
+
+pub use chain::{EventId, Link, NotALink, links};
+pub use gate::{
+    Admit, Arrived, Fetch, Forked, Gap, Gate, GateError, GateState, JsonLines, Limits, LineError,
+    MemoryGateState, admit,
+};
 
 use crate::name::Partition;
 use crate::value::Key;

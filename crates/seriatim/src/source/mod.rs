@@ -17,6 +17,7 @@ mod changes;
 mod error;
 mod install;
 mod memory;
+pub mod queue;
 pub mod window;
 
 use std::time::Duration;

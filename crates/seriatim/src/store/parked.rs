@@ -46,7 +46,7 @@ impl Parking {
 }
 
 /// Why an object is parked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ParkedFailure {
     /// What the handler said at the last attempt.
     pub error: String,

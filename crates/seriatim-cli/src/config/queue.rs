@@ -1,0 +1,27 @@
+//! Feeds that are queues.
+
+use std::time::Duration;
+
+use seriatim::FeedName;
+use seriatim::handler::Retry;
+
+use super::{Database, HandlerConfig};
+
+/// One queue.
+#[derive(Clone, Debug)]
+pub struct QueueConfig {
+    /// Its name.
+    pub name: FeedName,
+    /// The name of its source.
+    pub source: String,
+    /// Where the source is.
+    pub database: Database,
+    /// How often an idle worker looks, unless the source wakes it.
+    pub every: Duration,
+    /// How many events of one object may wait.
+    pub limit: Option<u64>,
+    /// What is done with the events.
+    pub handler: HandlerConfig,
+    /// What is done when that fails.
+    pub retry: Retry,
+}

@@ -1,0 +1,2 @@
+-- The names of all feeds. ARGV: prefix.
+return redis.call('HKEYS', feeds)

@@ -1,0 +1,52 @@
+//! The queue's scripts.
+
+use crate::script::Script;
+
+/// A script of the queue, with what all of them share before it.
+macro_rules! script {
+    ($file:literal) => {
+        Script::new(concat!(
+            include_str!("../../scripts/queue/common.lua"),
+            include_str!(concat!("../../scripts/queue/", $file))
+        ))
+    };
+}
+
+/// All of them.
+pub(super) struct Scripts {
+    pub(super) push: Script,
+    pub(super) join: Script,
+    pub(super) leave: Script,
+    pub(super) beat: Script,
+    pub(super) workers: Script,
+    pub(super) recover: Script,
+    pub(super) take: Script,
+    pub(super) next: Script,
+    pub(super) release: Script,
+    pub(super) park: Script,
+    pub(super) retry: Script,
+    pub(super) inspect: Script,
+    pub(super) objects: Script,
+    pub(super) forget: Script,
+}
+
+impl Scripts {
+    pub(super) fn new() -> Self {
+        Scripts {
+            push: script!("push.lua"),
+            join: script!("join.lua"),
+            leave: script!("leave.lua"),
+            beat: script!("beat.lua"),
+            workers: script!("workers.lua"),
+            recover: script!("recover.lua"),
+            take: script!("take.lua"),
+            next: script!("next.lua"),
+            release: script!("release.lua"),
+            park: script!("park.lua"),
+            retry: script!("retry.lua"),
+            inspect: script!("inspect.lua"),
+            objects: script!("objects.lua"),
+            forget: script!("forget.lua"),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The store in Redis: one Lua script for each operation, in `scripts/store`.
+
+mod reply;
+mod scripts;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::Value;
+use seriatim::change::{Change, Position};
+use seriatim::lease::{Lease, LeaseView, Liveness, View};
+use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
+use seriatim::store::{
+    Checkpoint, CheckpointError, DISCARDS_KEPT, Discard, Discarded, Discarding, EnsureError, JoinError,
+    OnRewind, ParkedFailure, ParkedObject, Parking, Renewal, Session, Store, StoreError, Unparking,
+};
+use seriatim::value::{Columns, Key, Row};
+
+use crate::connection::Redis;
+use crate::error::RedisError;
+use crate::parts::{Parts, holder, strange};
+use crate::prefix::Prefix;
+use crate::script::Script;
+use scripts::Scripts;
+
+/// What is said of an object whose later change came to be parked before its failed one. No change is lost over it.
+const WAITS: &str = "waits behind an earlier change";
+
+/// The store in Redis, shared by any number of processes.
+///
+/// All its keys share one hash tag, so that it runs on a Cluster: every operation is atomic over the leases, the hosts and what is parked.
+/// How much of it survives is up to the server: see `docs/redis.md` before you trust it with checkpoints.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use seriatim::Store;
+/// use seriatim_redis::{Prefix, Redis, RedisStore};
+///
+/// let server = Redis::connect("redis://127.0.0.1/").await?;
+/// let store = RedisStore::open(server, Prefix::tagged("seriatim")?)?;
+/// assert_eq!(store.feeds().await?, []);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RedisStore {
+    redis: Redis,
+    prefix: Prefix,
+    feeds: String,
+    scripts: Arc<Scripts>,
+    /// The last news that a view has seen.
+    news: Arc<Mutex<String>>,
+}
+
+impl RedisStore {
+    /// The store with this prefix. Nothing has to be made before it is used.
+    pub fn open(redis: Redis, prefix: Prefix) -> Result<Self, RedisError> {
+        prefix.fits(&redis)?;
+        let feeds = prefix.key("feeds");
+        let news = Arc::new(Mutex::new("0-0".to_owned()));
+        Ok(RedisStore { redis, prefix, feeds, scripts: Arc::new(Scripts::new()), news })
+    }
+
+    async fn run(
+        &self,
+        doing: &'static str,
+        script: &Script,
+        arguments: &[&str],
+    ) -> Result<Value, RedisError> {
+        let mut all = vec![self.prefix.as_str().as_bytes()];
+        all.extend(arguments.iter().map(|argument| argument.as_bytes()));
+        self.redis.run(doing, script, &self.feeds, &all).await
+    }
+
+    async fn is_one(
+        &self,
+        doing: &'static str,
+        script: &Script,
+        arguments: &[&str],
+    ) -> Result<bool, StoreError> {
+        Ok(self.run(doing, script, arguments).await? == Value::Int(1))
+    }
+
+    fn last_news(&self) -> std::sync::MutexGuard<'_, String> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A lease as it was seen, the way scripts are told: feed, partition, session, epoch, next epoch.
+struct Seen<'a> {
+    feed: &'a str,
+    partition: String,
+    session: &'a str,
+    epoch: String,
+    next: String,
+}
+
+impl<'a> Seen<'a> {
+    fn of(seen: &'a LeaseView) -> Self {
+        Seen {
+            feed: seen.id.feed.as_str(),
+            partition: seen.id.partition.to_string(),
+            session: seen.owner.as_ref().map_or("", |owner| owner.session.as_str()),
+            epoch: seen.epoch.to_string(),
+            next: seen.epoch.next().to_string(),
+        }
+    }
+}
+
+/// What a change to park is told as.
+fn parking(parking: &Parking, arguments: &mut Vec<String>) {
+    let change = &parking.change;
+    let key = change.key.clone().unwrap_or_else(|| Key::new(Row::new(Columns::new::<&str>([]), [])));
+    arguments.extend([key.identity(), reply::to_json(&key), change.id.to_string(), reply::to_json(change)]);
+    arguments.extend(match &parking.failure {
+        Some(ParkedFailure { error, attempts, state }) => {
+            [reply::state_name(*state).to_owned(), error.clone(), attempts.to_string()]
+        }
+        None => [String::new(), WAITS.to_owned(), "0".to_owned()],
+    });
+}
+
+/// What changes to take out are told as.
+fn unparking(done: &Unparking, arguments: &mut Vec<String>) {
+    arguments.extend([done.key.identity(), done.ids.len().to_string()]);
+    arguments.extend(done.ids.iter().map(u64::to_string));
+}
+
+/// The index of the last of so many; `None` when none is wanted.
+fn last_index(limit: usize) -> Option<String> {
+    let last = limit.checked_sub(1)?;
+    Some(i64::try_from(last).unwrap_or(i64::MAX).to_string())
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn identity(&self) -> Result<StoreId, StoreError> {
+        let new = StoreId::random();
+        let answer =
+            self.run("reading the store's identity", &self.scripts.identity, &[new.as_str()]).await?;
+        let id = crate::script::string(answer).and_then(|id| String::from_utf8(id).ok());
+        Ok(id.and_then(|id| StoreId::new(&id).ok()).ok_or_else(|| strange("the store's identity"))?)
+    }
+
+    async fn join(
+        &self,
+        host: &HostName,
+        feeds: &[FeedName],
+        replacing: Option<&SessionId>,
+    ) -> Result<Session, JoinError> {
+        let (id, listed) = (SessionId::random(), reply::to_json(&feeds));
+        let replacing = replacing.map_or("", SessionId::as_str);
+        let arguments = [host.as_str(), id.as_str(), &listed, replacing];
+        let answer = self.run("joining", &self.scripts.join, &arguments).await.map_err(StoreError::from)?;
+        match holder(answer).map_err(StoreError::from)? {
+            None => Ok(Session { host: host.clone(), id, feeds: feeds.to_vec(), troubles: Vec::new() }),
+            Some((session, beat)) => {
+                Err(JoinError::NameTaken { host: host.clone(), session, beat, liveness: Liveness::Unknown })
+            }
+        }
+    }
+
+    async fn leave(&self, session: &Session) -> Result<(), StoreError> {
+        self.run("leaving", &self.scripts.leave, &[session.host.as_str(), session.id.as_str()]).await?;
+        Ok(())
+    }
+
+    async fn ensure(&self, feed: &FeedName, partitions: u32, start: &Position) -> Result<(), EnsureError> {
+        let arguments = [feed.as_str(), &partitions.to_string(), &start.to_string()];
+        let answer = self.run("setting up a feed", &self.scripts.ensure, &arguments).await;
+        let existing = answer.and_then(|answer| Parts::of(Value::Array(vec![answer]))?.number());
+        match existing.map_err(StoreError::from)? {
+            existing if existing == partitions => Ok(()),
+            existing => Err(EnsureError::PartitionCount { feed: feed.clone(), existing, wanted: partitions }),
+        }
+    }
+
+    async fn wait(&self, timeout: Duration) {
+        let last = self.last_news().clone();
+        let mut wait = redis::cmd("XREAD");
+        wait.arg("BLOCK").arg((timeout.as_millis() as u64).max(1)).arg("STREAMS");
+        wait.arg(self.prefix.key("news")).arg(last);
+        if let Err(error) = self.redis.block(&wait, timeout).await {
+            // What is wrong, the caller's next operation will tell better.
+            tracing::debug!("{error}");
+            tokio::time::sleep(timeout.min(Duration::from_millis(200))).await;
+        }
+    }
+
+    async fn feeds(&self) -> Result<Vec<FeedName>, StoreError> {
+        Ok(reply::feeds(self.run("listing feeds", &self.scripts.feeds, &[]).await?)?)
+    }
+
+    async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
+        let mut names: Vec<&str> = feeds.iter().map(FeedName::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        let answer = self.run("looking at the leases", &self.scripts.view, &names).await?;
+        let (news, view) = reply::view(answer)?;
+        *self.last_news() = news;
+        Ok(view)
+    }
+
+    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
+        let Seen { feed, partition, session: owner, epoch, next } = Seen::of(seen);
+        let arguments = [feed, &partition, owner, &epoch, &next, session.host.as_str(), session.id.as_str()];
+        let answer = self.run("acquiring a lease", &self.scripts.acquire, &arguments).await?;
+        Ok(reply::acquired(answer, &seen.id, session)?)
+    }
+
+    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
+        let (feeds, troubles) = (reply::to_json(&session.feeds), reply::to_json(&session.troubles));
+        let mut arguments = vec![session.host.to_string(), session.id.to_string(), feeds, troubles];
+        for lease in leases {
+            let LeaseIdText { feed, partition } = LeaseIdText::of(lease);
+            arguments.extend([feed.to_owned(), partition, lease.epoch.to_string()]);
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Ok(reply::renewals(self.run("renewing leases", &self.scripts.renew, &arguments).await?)?)
+    }
+
+    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
+        let Seen { feed, partition, session, epoch, .. } = Seen::of(seen);
+        let arguments = [feed, &partition, session, &epoch, to.as_str()];
+        self.is_one("asking for a lease", &self.scripts.request, &arguments).await
+    }
+
+    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
+        let LeaseIdText { feed, partition } = LeaseIdText::of(lease);
+        let (epoch, keep_for) = (lease.epoch.to_string(), keep_for.map_or("", HostName::as_str));
+        let arguments = [feed, &partition, lease.session.as_str(), &epoch, keep_for];
+        self.run("releasing a lease", &self.scripts.release, &arguments).await?;
+        Ok(())
+    }
+
+    async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        let LeaseIdText { feed, partition } = LeaseIdText::of(lease);
+        let (session, epoch) = (lease.session.to_string(), lease.epoch.to_string());
+        let mut arguments = vec![feed.to_owned(), partition, session, epoch, checkpoint.position.to_string()];
+        arguments.push(checkpoint.unparked.len().to_string());
+        checkpoint.unparked.iter().for_each(|done| unparking(done, &mut arguments));
+        checkpoint.parked.iter().for_each(|change| parking(change, &mut arguments));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let answer = self.run("checkpointing", &self.scripts.checkpoint, &arguments).await;
+        let answer = answer.and_then(|answer| Parts::of(Value::Array(vec![answer]))?.text());
+        match answer.map_err(StoreError::from)?.as_str() {
+            "done" => Ok(()),
+            // A feed that was forgotten has no epoch any more; whatever comes, it is later than this owner's.
+            epoch => Err(CheckpointError::Fenced { by: epoch.parse().map_or(lease.epoch.next(), Epoch) }),
+        }
+    }
+
+    async fn rewind(
+        &self,
+        seen: &LeaseView,
+        position: &Position,
+        parked: OnRewind,
+    ) -> Result<bool, StoreError> {
+        let Seen { feed, partition, session, epoch, next } = Seen::of(seen);
+        let position = position.to_string();
+        let parked = if parked == OnRewind::DropParked { "drop" } else { "keep" };
+        let arguments = [feed, &partition, session, &epoch, &next, &position, parked];
+        self.is_one("rewinding a lease", &self.scripts.rewind, &arguments).await
+    }
+
+    async fn parked(
+        &self,
+        feed: &FeedName,
+        partition: Option<Partition>,
+    ) -> Result<Vec<ParkedObject>, StoreError> {
+        let partition = partition.map_or_else(String::new, |partition| partition.to_string());
+        let arguments = [feed.as_str(), &partition];
+        Ok(reply::parked(self.run("listing what is parked", &self.scripts.parked, &arguments).await?, feed)?)
+    }
+
+    async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError> {
+        let arguments = [feed.as_str(), &key.identity()];
+        let answer = self.run("reading a parked object", &self.scripts.parked_object, &arguments).await?;
+        Ok(reply::one_parked(answer, feed)?)
+    }
+
+    async fn parked_changes(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        limit: usize,
+    ) -> Result<Vec<Change>, StoreError> {
+        let Some(last) = last_index(limit) else { return Ok(Vec::new()) };
+        let arguments = [feed.as_str(), &key.identity(), &last];
+        Ok(reply::changes(
+            self.run("reading parked changes", &self.scripts.parked_changes, &arguments).await?,
+        )?)
+    }
+
+    async fn retry_parked(&self, feed: &FeedName, key: Option<&Key>) -> Result<u64, StoreError> {
+        let object = key.map(Key::identity);
+        let arguments: Vec<&str> = [feed.as_str()].into_iter().chain(object.as_deref()).collect();
+        let answer = self.run("asking for a retry", &self.scripts.retry_parked, &arguments).await?;
+        Ok(reply::count(answer)?)
+    }
+
+    async fn discard_parked(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError> {
+        let (object, first, kept) = (key.identity(), what.first().to_string(), DISCARDS_KEPT.to_string());
+        let extent = match what {
+            Discard::First(_) => "first",
+            Discard::All(_) => "all",
+        };
+        let arguments = [feed.as_str(), &object, &first, extent, reason, &kept];
+        let answer = self.run("discarding", &self.scripts.discard_parked, &arguments).await?;
+        Ok(reply::discarding(answer)?)
+    }
+
+    async fn discarded(&self, feed: &FeedName, limit: usize) -> Result<Vec<Discarded>, StoreError> {
+        let Some(last) = last_index(limit) else { return Ok(Vec::new()) };
+        let arguments = [feed.as_str(), &last];
+        let answer = self.run("reading what was discarded", &self.scripts.discarded, &arguments).await?;
+        Ok(reply::discards(answer, feed)?)
+    }
+
+    async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
+        self.run("forgetting a feed", &self.scripts.forget, &[feed.as_str()]).await?;
+        Ok(())
+    }
+}
+
+/// Which lease, the way scripts are told.
+struct LeaseIdText<'a> {
+    feed: &'a str,
+    partition: String,
+}
+
+impl<'a> LeaseIdText<'a> {
+    fn of(lease: &'a Lease) -> Self {
+        LeaseIdText { feed: lease.id.feed.as_str(), partition: lease.id.partition.to_string() }
+    }
+}

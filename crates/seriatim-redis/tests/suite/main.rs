@@ -1,0 +1,10 @@
+//! All integration tests of the crate, in one binary.
+
+// Helpers of tests are tests too.
+#![allow(clippy::unwrap_used)]
+
+mod queue_conformance;
+mod queue_keys;
+mod queue_processes;
+mod store_conformance;
+mod support;

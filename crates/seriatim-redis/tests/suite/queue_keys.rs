@@ -1,0 +1,207 @@
+//! What producers and people who look with `redis-cli` rely on, and what happens when the server forgets.
+
+use std::sync::Arc;
+
+use seriatim::HostName;
+use seriatim::name::ObjectName;
+use seriatim::source::queue::{Body, Next, PushError, Queue, Take, Taken};
+use seriatim_redis::{Prefix, Redis, RedisQueue, redis};
+use seriatim_testkit::servers;
+
+use crate::support;
+
+fn object(name: &str) -> ObjectName {
+    ObjectName::new(name).unwrap()
+}
+
+/// A queue, and a connection of one's own beside it.
+struct Stage {
+    server: Arc<servers::Redis>,
+    queue: RedisQueue,
+    own: redis::aio::MultiplexedConnection,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        Stage::on(support::single(), support::fresh_prefix()).await
+    }
+
+    async fn on(server: Arc<servers::Redis>, prefix: Prefix) -> Self {
+        let queue = RedisQueue::open(Redis::connect(&server.url()).await.unwrap(), prefix).unwrap();
+        let own =
+            redis::Client::open(server.url()).unwrap().get_multiplexed_async_connection().await.unwrap();
+        Stage { server, queue, own }
+    }
+
+    async fn query<T: redis::FromRedisValue>(&mut self, command: &str, arguments: &[&str]) -> T {
+        redis::cmd(command).arg(arguments).query_async(&mut self.own).await.unwrap()
+    }
+
+    async fn take(&self) -> Taken {
+        let session = match self.queue.workers().await.unwrap().into_iter().next() {
+            Some(seen) => seriatim::source::queue::WorkerSession { worker: seen.name, id: seen.session },
+            None => self.queue.join(&HostName::new("w1").unwrap(), None).await.unwrap(),
+        };
+        match self.queue.take(&session, 1).await.unwrap() {
+            Take::Taken(taken) => taken,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_producer_pushes_in_its_own_transaction() {
+    let mut stage = Stage::set().await;
+    let data = stage.queue.key("work:1:data");
+    let mut pipe = redis::pipe();
+    pipe.atomic().set(&data, "Emma").ignore();
+    stage.queue.push_to(&mut pipe, "work:1", &["main", "sub"]).unwrap();
+    pipe.exec_async(&mut stage.own).await.unwrap();
+    assert_eq!(stage.query::<String>("GET", &[&data]).await, "Emma");
+    let taken = stage.take().await;
+    assert_eq!(taken.events[0].body, Body::from("main"));
+    let next = stage.queue.next(&taken.hold, Some(taken.events[0].id()), 1).await.unwrap();
+    assert!(matches!(next, Next::Events(events) if events[0].body == Body::from("sub")));
+}
+
+#[tokio::test]
+async fn the_keys_are_those_of_the_description_and_any_client_can_push() {
+    let server = Arc::new(servers::Redis::start().unwrap());
+    let mut stage = Stage::on(server, Prefix::exactly("")).await;
+    stage.query::<()>("LPUSH", &["work:1:events", "main", "sub"]).await;
+    stage.query::<()>("LPUSH", &["objects.with.events", "work:1"]).await;
+    let taken = stage.take().await;
+    assert_eq!(stage.query::<String>("GET", &["work:1:event.worker"]).await, "w1");
+    assert_eq!(
+        stage.query::<Vec<String>>("LRANGE", &["event.worker:w1:object", "0", "-1"]).await,
+        ["work:1"]
+    );
+    stage.queue.next(&taken.hold, Some(taken.events[0].id()), 1).await.unwrap();
+    assert_eq!(stage.query::<u64>("GET", &["work:1:last.event.id"]).await, 1);
+    assert_eq!(stage.query::<u64>("GET", &["next.event.id"]).await, 2);
+    assert_eq!(stage.queue.invariants().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_refused_push_writes_nothing_of_the_producers_either() {
+    let mut stage = Stage::set().await;
+    let bounded = stage.queue.clone().limited_to(1);
+    let data = bounded.key("work:1:data");
+    for (title, fits) in [("Emma", true), ("Persuasion", false)] {
+        let mut writes = redis::pipe();
+        writes.set(&data, title).ignore();
+        let pushed = bounded.push_with(&object("work:1"), &[Body::from("x")], &writes).await;
+        assert_eq!(pushed.is_ok(), fits);
+        assert!(fits || matches!(pushed, Err(PushError::Full { .. })));
+    }
+    assert_eq!(stage.query::<String>("GET", &[&data]).await, "Emma");
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_forgot_are_sent_again() {
+    let mut stage = Stage::set().await;
+    stage.queue.push(&object("work:1"), &[Body::from("a"), Body::from("b")]).await.unwrap();
+    let taken = stage.take().await;
+    stage.query::<()>("SCRIPT", &["FLUSH"]).await;
+    let next = stage.queue.next(&taken.hold, Some(taken.events[0].id()), 1).await.unwrap();
+    assert!(matches!(next, Next::Events(_)));
+}
+
+#[tokio::test]
+async fn a_server_that_was_restarted_is_found_again() {
+    let mut server = servers::Redis::start().unwrap();
+    let redis = Redis::connect(&server.url()).await.unwrap();
+    let queue = RedisQueue::open(redis, support::fresh_prefix()).unwrap();
+    queue.push(&object("work:1"), &[Body::from("a")]).await.unwrap();
+    server.restart().unwrap();
+    let mut pushed = queue.push(&object("work:1"), &[Body::from("a")]).await;
+    for _ in 0..100 {
+        if pushed.is_ok() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        pushed = queue.push(&object("work:1"), &[Body::from("a")]).await;
+    }
+    pushed.unwrap();
+}
+
+#[tokio::test]
+async fn a_counter_that_was_lost_is_raised_above_what_the_object_has_seen() {
+    let mut stage = Stage::set().await;
+    for event in ["a", "b"] {
+        stage.queue.push(&object("work:1"), &[Body::from(event)]).await.unwrap();
+    }
+    let taken = stage.take().await;
+    let first = taken.events[0].id();
+    let counter = stage.queue.key("next.event.id");
+    let last = stage.queue.key("work:1:last.event.id");
+    // As if 1000 more had been sent, and a failover had lost the counter.
+    stage.queue.next(&taken.hold, Some(first), 1).await.unwrap();
+    stage.queue.release(&taken.hold, Some(seriatim::order::EventId(first.0 + 1))).await.unwrap();
+    stage.query::<()>("SET", &[&last, "1000"]).await;
+    stage.query::<()>("SET", &[&counter, "7"]).await;
+    stage.queue.push(&object("work:1"), &[Body::from("c")]).await.unwrap();
+    let event = stage.take().await.events.remove(0);
+    assert_eq!((event.id().0, event.prev().map(|prev| prev.0)), (1001, Some(1000)));
+    assert_eq!(stage.query::<u64>("GET", &[&counter]).await, 1001);
+}
+
+#[tokio::test]
+async fn great_numbers_keep_their_digits() {
+    let mut stage = Stage::set().await;
+    let counter = stage.queue.key("next.event.id");
+    stage.query::<()>("SET", &[&counter, "9007199254740000"]).await;
+    stage.queue.push(&object("work:1"), &[Body::from("a"), Body::from("b")]).await.unwrap();
+    let taken = stage.take().await;
+    assert_eq!(taken.events[0].id().0, 9_007_199_254_740_001);
+    let next = stage.queue.next(&taken.hold, Some(taken.events[0].id()), 1).await.unwrap();
+    assert!(matches!(next, Next::Events(events) if events[0].prev() == Some(taken.events[0].id())));
+}
+
+#[tokio::test]
+async fn broken_invariants_are_named() {
+    let mut stage = Stage::set().await;
+    stage.queue.push(&object("work:1"), &[Body::from("a")]).await.unwrap();
+    let queued = stage.queue.key("objects.with.events");
+    stage.query::<()>("DEL", &[&queued]).await;
+    let broken = stage.queue.invariants().await.unwrap();
+    assert_eq!(broken.len(), 1);
+    assert!(broken[0].to_string().starts_with("work:1: an object with events is queued, held or parked"));
+}
+
+#[tokio::test]
+async fn an_id_leaves_only_when_replicas_have_it() {
+    let stage = Stage::set().await;
+    let within = std::time::Duration::from_millis(20);
+    let confirmed = stage.queue.clone().confirmed_by(1, within).unwrap();
+    stage.queue.push(&object("work:1"), &[Body::from("a")]).await.unwrap();
+    let session = confirmed.join(&HostName::new("w1").unwrap(), None).await.unwrap();
+    let refused = confirmed.take(&session, 1).await.unwrap_err();
+    assert!(refused.to_string().contains("of 1 have confirmed"), "{refused}");
+    // It is held all the same, and the next sign of life tells.
+    assert_eq!(confirmed.beat(&session).await.unwrap().unwrap().len(), 1);
+    assert!(stage.server.url().starts_with("redis://"));
+}
+
+#[tokio::test]
+async fn a_cluster_wants_a_hash_tag() {
+    let cluster = support::cluster();
+    let redis = Redis::connect(&cluster.url()).await.unwrap();
+    let refused = RedisQueue::open(redis, Prefix::exactly("works:")).err().unwrap();
+    assert!(refused.to_string().contains("would be in many slots"), "{refused}");
+    assert_eq!(refused.remedy(), Some("give the prefix a hash tag, such as {shop}:"));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_or_speaks_no_tls_is_an_error_without_the_password() {
+    let server = support::single();
+    let port = server.url().trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    for url in [format!("rediss://me:secret@127.0.0.1:{port}/"), "redis://me:secret@127.0.0.1:1/".to_owned()]
+    {
+        let error = Redis::connect(&url).await.err().unwrap().to_string();
+        assert!(
+            error.starts_with("connecting to Redis at 127.0.0.1") && !error.contains("secret"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,2 @@
+-- The held event of an object that follows another one, or none.
+select object, id, prev, body from seriatim_gate_held where gate = ?1 and object = ?2 and prev is ?3

@@ -1,0 +1,2 @@
+-- Who holds a name.
+select session, beat from seriatim_queue_worker where queue = ?1 and name = ?2

@@ -1,0 +1,46 @@
+//! Signs of life, and taking over from workers that give none.
+
+use std::sync::Arc;
+
+use super::life::{Life, Phase};
+use crate::clock;
+use crate::lease::{View, Watch};
+use crate::store::StoreError;
+
+/// Beats and looks around until the task is ended.
+pub(super) async fn keep(life: Arc<Life>) {
+    let leases = life.settings.leases;
+    let mut watch = Watch::default();
+    let (mut next_beat, mut next_look) = (clock::now() + leases.renew, clock::now());
+    while life.phase() != Phase::Lost {
+        let now = clock::now();
+        if now >= next_beat {
+            // From when it is sent, not from when it is answered: that is how others count.
+            next_beat = now + leases.renew;
+            if let Err(error) = life.beat().await {
+                tracing::warn!(worker = %life.session.worker, "no sign of life could be given: {error}");
+                next_beat = now + leases.renew / 3;
+            }
+        }
+        if now >= next_look {
+            next_look = now + leases.acquire;
+            if let Err(error) = look_around(&life, &mut watch).await {
+                tracing::debug!(worker = %life.session.worker, "could not look for silent workers: {error}");
+            }
+        }
+        tokio::time::sleep_until(next_beat.min(next_look)).await;
+    }
+}
+
+/// Has the objects of silent workers queued again.
+async fn look_around(life: &Life, watch: &mut Watch) -> Result<(), StoreError> {
+    let asked = clock::now();
+    let view = View { leases: Vec::new(), hosts: life.queue.workers().await? };
+    for judged in watch.judge(&view, asked, life.settings.leases.expire).hosts {
+        let seen = judged.host;
+        if !judged.live && seen.session != life.session.id && life.queue.recover(&seen).await? {
+            tracing::warn!(worker = %seen.name, "is silent: what it held is queued again");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! One session of a worker, shared by its lanes and its keeper.
+
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{Mutex, RwLock, watch};
+use tokio::time::Instant;
+
+use super::run::Until;
+use super::{Ended, Sender, WorkerSettings};
+use crate::clock;
+use crate::handler::Failure;
+use crate::name::Epoch;
+use crate::source::queue::{Action, Answer, Event, Hold, Lane, Queue, Take, WorkerSession};
+use crate::store::StoreError;
+
+/// How long a lane waits after the queue did not answer.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// How a session stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Working,
+    Closing,
+    Lost,
+    Stopped(String),
+}
+
+/// One session and what it does.
+pub(super) struct Life {
+    pub(super) queue: Arc<dyn Queue>,
+    pub(super) session: WorkerSession,
+    pub(super) settings: WorkerSettings,
+    until: Until,
+    phase: watch::Sender<Phase>,
+    /// One idle lane at a time waits for objects; the others queue behind it.
+    turn: Mutex<()>,
+    /// Shared by those who take objects; who has it alone knows that nothing is held that is not known.
+    taking: RwLock<()>,
+    /// What lanes hold.
+    known: StdMutex<Known>,
+    /// When the last sign of life that was accepted was sent.
+    trusted_since: StdMutex<Instant>,
+    sent: AtomicU64,
+    parked: AtomicU64,
+    failures: AtomicU64,
+}
+
+#[derive(Default)]
+struct Known {
+    /// The epochs under which lanes hold objects.
+    epochs: HashSet<Epoch>,
+    /// Held by the session, and by no lane: an answer was lost.
+    forgotten: Vec<Hold>,
+}
+
+impl Life {
+    pub(super) fn new(
+        queue: Arc<dyn Queue>,
+        session: WorkerSession,
+        settings: WorkerSettings,
+        until: Until,
+    ) -> Arc<Self> {
+        Arc::new(Life {
+            queue,
+            session,
+            settings,
+            until,
+            phase: watch::Sender::new(Phase::Working),
+            turn: Mutex::default(),
+            taking: RwLock::default(),
+            known: StdMutex::default(),
+            trusted_since: StdMutex::new(clock::now()),
+            sent: AtomicU64::new(0),
+            parked: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase.borrow().clone()
+    }
+
+    pub(super) fn close(&self) {
+        self.move_to(Phase::Closing);
+    }
+
+    fn move_to(&self, phase: Phase) {
+        self.phase.send_if_modified(|now| {
+            // Lost and stopped are the end, whatever comes after.
+            let moves = matches!(now, Phase::Working | Phase::Closing) && *now != phase;
+            if moves {
+                *now = phase;
+            }
+            moves
+        });
+    }
+
+    /// The session was replaced.
+    pub(super) fn lost(&self) {
+        self.move_to(Phase::Lost);
+    }
+
+    pub(super) fn add_to(&self, total: &mut Ended) {
+        total.sent += self.sent.load(Ordering::Relaxed);
+        total.parked += self.parked.load(Ordering::Relaxed);
+        total.failures += self.failures.load(Ordering::Relaxed);
+    }
+
+    /// Gives a sign of life, and finds what is held without a lane knowing it.
+    pub(super) async fn beat(&self) -> Result<(), StoreError> {
+        let _nobody_takes = self.taking.write().await;
+        let asked = clock::now();
+        match self.queue.beat(&self.session).await? {
+            None => self.lost(),
+            Some(holds) => {
+                *self.trusted_since.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+                let mut known = self.known();
+                known.forgotten =
+                    holds.into_iter().filter(|hold| !known.epochs.contains(&hold.epoch)).collect();
+            }
+        }
+        Ok(())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody can have judged this worker dead yet.
+    fn is_trusted(&self) -> bool {
+        let since = *self.trusted_since.lock().unwrap_or_else(PoisonError::into_inner);
+        clock::now().duration_since(since) < self.settings.leases.trust()
+    }
+
+    /// Works on one object after another until the life ends.
+    pub(super) async fn run_lane(self: Arc<Self>, sender: Arc<dyn Sender>) {
+        let mut lane = Lane::new(self.settings.retry);
+        let mut phase = self.phase.subscribe();
+        loop {
+            match self.phase() {
+                Phase::Lost => return,
+                Phase::Closing | Phase::Stopped(_) if lane.is_idle() => return,
+                Phase::Closing | Phase::Stopped(_) => lane.close(),
+                Phase::Working => {}
+            }
+            let held = lane.hold().map(|hold| hold.epoch);
+            // What the queue is asked to do is never given up halfway: whether it happened must be learnt, or found out.
+            let more = match lane.action() {
+                Action::Take => self.take(&mut lane, &mut phase).await,
+                Action::Send { event, .. } => self.send(&mut lane, event, &*sender, &mut phase).await,
+                Action::Pause(pause) => self.pause(&mut lane, pause, &mut phase).await,
+                Action::Stop { why } => {
+                    self.move_to(Phase::Stopped(why));
+                    false
+                }
+                action => self.tell(&mut lane, action).await,
+            };
+            if let Some(epoch) = held.filter(|_| lane.is_idle()) {
+                self.known().epochs.remove(&epoch);
+            }
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Takes an object, or waits until there may be one. `false` when the lane is to end.
+    async fn take(&self, lane: &mut Lane, phase: &mut watch::Receiver<Phase>) -> bool {
+        let mut taken = self.take_one(lane).await;
+        let mut turn = None;
+        if matches!(taken, Ok(Answer::Nothing)) && self.until == Until::ShutDown {
+            turn = tokio::select! {
+                turn = self.turn.lock() => Some(turn),
+                _ = phase.changed() => return true,
+            };
+            if self.phase() != Phase::Working {
+                return true;
+            }
+            taken = self.take_one(lane).await;
+        }
+        match taken {
+            Ok(Answer::Nothing) if self.until == Until::Drained => return false,
+            Ok(Answer::Nothing) => tokio::select! {
+                () = self.queue.wait(self.settings.idle) => {}
+                _ = phase.changed() => {}
+            },
+            Ok(answer) => lane.answer(answer, fastrand::f64()),
+            Err(error) => {
+                tracing::warn!(worker = %self.session.worker, "could not take an object, trying again: {error}");
+                tokio::time::sleep(AFTER_ERROR).await;
+            }
+        }
+        drop(turn);
+        true
+    }
+
+    async fn take_one(&self, lane: &mut Lane) -> Result<Answer, StoreError> {
+        let _taking = self.taking.read().await;
+        let forgotten = self.known().forgotten.pop();
+        if let Some(hold) = forgotten {
+            self.known().epochs.insert(hold.epoch);
+            lane.adopt(hold);
+            // The state has moved already; this answer belongs to no action of it.
+            return Ok(Answer::Paused);
+        }
+        match self.queue.take(&self.session, self.settings.batch).await? {
+            Take::Taken(taken) => {
+                self.known().epochs.insert(taken.hold.epoch);
+                Ok(Answer::Taken(taken))
+            }
+            Take::Nothing => Ok(Answer::Nothing),
+            Take::SessionLost => {
+                self.lost();
+                Ok(Answer::Lost)
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        lane: &mut Lane,
+        event: Event,
+        sender: &dyn Sender,
+        phase: &mut watch::Receiver<Phase>,
+    ) -> bool {
+        if !self.is_trusted() {
+            // Somebody else may be at it. If not, the next sign of life will find it held by no lane.
+            lane.answer(Answer::Lost, 0.0);
+            tokio::time::sleep(AFTER_ERROR).await;
+            return true;
+        }
+        let sending = AssertUnwindSafe(sender.send(event)).catch_unwind();
+        let sent = tokio::select! {
+            sent = tokio::time::timeout(self.settings.timeout, sending) => sent,
+            () = until_lost(phase) => return false,
+        };
+        let answer = match sent {
+            Ok(Ok(Ok(()))) => Answer::Sent,
+            Ok(Ok(Err(failure))) => Answer::Failed(failure),
+            Ok(Err(panic)) => Answer::Failed(Failure::panicked(&*panic)),
+            Err(_) => Answer::Failed(Failure::too_slow(self.settings.timeout)),
+        };
+        let counter = if matches!(answer, Answer::Sent) { &self.sent } else { &self.failures };
+        counter.fetch_add(1, Ordering::Relaxed);
+        lane.answer(answer, fastrand::f64());
+        true
+    }
+
+    async fn pause(&self, lane: &mut Lane, pause: Duration, phase: &mut watch::Receiver<Phase>) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => lane.answer(Answer::Paused, 0.0),
+            _ = phase.changed() => {}
+        }
+        true
+    }
+
+    /// Has the queue do something with the held object; again, when it did not answer.
+    async fn tell(&self, lane: &mut Lane, action: Action) -> bool {
+        match self.told(action).await {
+            Ok(answer) => {
+                if matches!(answer, Answer::Parked) {
+                    self.parked.fetch_add(1, Ordering::Relaxed);
+                }
+                lane.answer(answer, 0.0);
+            }
+            Err(error) => {
+                tracing::warn!(worker = %self.session.worker, "the queue did not answer, trying again: {error}");
+                tokio::time::sleep(AFTER_ERROR).await;
+            }
+        }
+        true
+    }
+
+    async fn told(&self, action: Action) -> Result<Answer, StoreError> {
+        Ok(match action {
+            Action::Next { hold, sent } => {
+                Answer::Next(self.queue.next(&hold, sent, self.settings.batch).await?)
+            }
+            Action::Park { hold, sent, failure } => {
+                tracing::warn!(object = %hold.object, attempts = failure.attempts, "parked: {}", failure.error);
+                match self.queue.park(&hold, sent, &failure).await? {
+                    true => Answer::Parked,
+                    false => Answer::Lost,
+                }
+            }
+            Action::Release { hold, sent } => {
+                self.queue.release(&hold, sent).await?;
+                Answer::Released
+            }
+            Action::Take | Action::Send { .. } | Action::Pause(_) | Action::Stop { .. } => Answer::Paused,
+        })
+    }
+}
+
+/// Returns when the session is lost, never otherwise.
+async fn until_lost(phase: &mut watch::Receiver<Phase>) {
+    if phase.wait_for(|phase| *phase == Phase::Lost).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

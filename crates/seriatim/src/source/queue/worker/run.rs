@@ -1,0 +1,131 @@
+//! A worker's lives, one session each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::life::{Life, Phase};
+use super::{Ended, Sender, Worker, WorkerError, WorkerSettings, keeper};
+use crate::clock;
+use crate::name::HostName;
+use crate::source::queue::{Queue, WorkerSession};
+use crate::store::JoinError;
+
+/// How often a name that is taken is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// When a worker ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    ShutDown,
+    Drained,
+}
+
+/// Joins and works; a session that is lost is followed by another one.
+pub(super) async fn run(
+    worker: Worker,
+    sender: Arc<dyn Sender>,
+    until: Until,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<Ended, WorkerError> {
+    let name = HostName::new(&worker.name)?;
+    if let Some(wrong) = worker.wrong_settings() {
+        return Err(WorkerError::Settings(wrong));
+    }
+    let Worker { queue, settings, .. } = worker;
+    let mut total = Ended::default();
+    tokio::pin!(shutdown);
+    loop {
+        let session = tokio::select! {
+            session = join(&*queue, &name, settings.leases.expire) => session?,
+            () = &mut shutdown => return Ok(total),
+        };
+        let life = Life::new(Arc::clone(&queue), session, settings.clone(), until);
+        let end = live(&life, &sender, &mut shutdown).await;
+        life.add_to(&mut total);
+        match end {
+            Phase::Lost => tracing::warn!(worker = %name, "was replaced after a silence; joining again"),
+            Phase::Stopped(why) => return Err(WorkerError::Stopped(why)),
+            Phase::Working | Phase::Closing => return Ok(total),
+        }
+    }
+}
+
+/// Enters the queue under a name. A holder that gives signs of life keeps it; one that is silent for the expiry is replaced.
+async fn join(queue: &dyn Queue, name: &HostName, expire: Duration) -> Result<WorkerSession, WorkerError> {
+    let mut silent = None;
+    let mut replacing = None;
+    loop {
+        let asked = clock::now();
+        match queue.join(name, replacing.as_ref()).await {
+            Ok(session) => return Ok(session),
+            Err(JoinError::Store(error)) => return Err(error.into()),
+            Err(JoinError::NameTaken { session, beat, host, .. }) => match &silent {
+                None => {
+                    tracing::info!(worker = %host, "the name is taken; waiting until its holder has been silent for {expire:?}");
+                    silent = Some((session, beat, asked));
+                }
+                Some((holder, seen, _)) if *holder != session || *seen != beat => {
+                    return Err(WorkerError::NameTaken(host));
+                }
+                Some((_, _, since)) if asked.duration_since(*since) >= expire => replacing = Some(session),
+                Some(_) => {}
+            },
+        }
+        tokio::time::sleep(LOOK_AGAIN.min(expire / 4)).await;
+    }
+}
+
+/// Works under one session until it is lost, asked to end, or done.
+async fn live(
+    life: &Arc<Life>,
+    sender: &Arc<dyn Sender>,
+    shutdown: &mut (impl Future<Output = ()> + Unpin),
+) -> Phase {
+    let mut lanes = JoinSet::new();
+    for _ in 0..life.settings.concurrency {
+        lanes.spawn(Arc::clone(life).run_lane(Arc::clone(sender)));
+    }
+    let mut keeping = JoinSet::new();
+    keeping.spawn(keeper::keep(Arc::clone(life)));
+    let mut deadline = None;
+    loop {
+        tokio::select! {
+            () = &mut *shutdown, if deadline.is_none() => {
+                deadline = Some(clock::now() + life.settings.close_within);
+                life.close();
+            }
+            ended = lanes.join_next() => if ended.is_none() { break },
+            () = until(deadline) => {
+                tracing::warn!(worker = %life.session.worker, "what runs did not end in time; it is given up");
+                break;
+            }
+        }
+    }
+    lanes.shutdown().await;
+    keeping.shutdown().await;
+    let phase = life.phase();
+    if phase != Phase::Lost {
+        leave(life, &life.settings).await;
+    }
+    phase
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What is still held is free at once. If the queue cannot be told, it will be after the expiry.
+async fn leave(life: &Life, settings: &WorkerSettings) {
+    let left = tokio::time::timeout(settings.leases.expire, life.queue.leave(&life.session)).await;
+    match left {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(worker = %life.session.worker, "could not leave: {error}"),
+        Err(_) => tracing::warn!(worker = %life.session.worker, "could not leave: the queue does not answer"),
+    }
+}

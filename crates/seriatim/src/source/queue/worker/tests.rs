@@ -1,0 +1,183 @@
+//! The worker's loop, on the queue in memory and simulated time.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::*;
+use crate::handler::Backoff;
+use crate::name::ObjectName;
+use crate::source::queue::{Body, MemoryQueue, Take};
+
+fn object(name: &str) -> ObjectName {
+    ObjectName::new(name).unwrap()
+}
+
+fn body(number: usize) -> Body {
+    Body::from(format!("{{\"n\":{number}}}").as_str())
+}
+
+/// What was sent, as lines.
+#[derive(Clone, Default)]
+struct Sent(Arc<Mutex<Vec<String>>>);
+
+impl Sent {
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn of(&self, object: &str) -> Vec<String> {
+        let name = format!("\"object\":\"{object}\"");
+        self.lines().into_iter().filter(|line| line.contains(&name)).collect()
+    }
+
+    fn sender(&self) -> impl Sender {
+        let sent = self.clone();
+        move |event: Event| {
+            sent.0.lock().unwrap().push(event.to_json());
+            async { Ok::<(), Failure>(()) }
+        }
+    }
+}
+
+fn retry(attempts: u32) -> Retry {
+    let backoff = Backoff { first: Duration::from_millis(1), longest: Duration::from_millis(1) };
+    Retry { attempts, backoff, ..Retry::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_is_sent_in_order_and_nothing_is_left() {
+    let queue = Arc::new(MemoryQueue::new());
+    for number in 0..40 {
+        queue.push(&object(&format!("work:{}", number % 4)), &[body(number)]).await.unwrap();
+    }
+    let sent = Sent::default();
+    let ended = Worker::new("w", queue.clone()).drain(sent.sender()).await.unwrap();
+    assert_eq!(ended.sent, 40);
+    for name in 0..4 {
+        let numbers = sent
+            .of(&format!("work:{name}"))
+            .into_iter()
+            .map(|line| line.split("\"n\":").nth(1).unwrap().trim_end_matches('}').parse::<usize>().unwrap());
+        assert!(numbers.eq((0..10).map(|nth| nth * 4 + name)));
+    }
+    assert_eq!(queue.objects().await.unwrap(), []);
+    assert_eq!(queue.workers().await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_events_always_fail_is_parked_alone() {
+    let queue = Arc::new(MemoryQueue::new());
+    for number in 0..10 {
+        queue.push(&object(["good", "bad"][number % 2]), &[body(number)]).await.unwrap();
+    }
+    let sent = Sent::default();
+    let good = sent.sender();
+    let good = Arc::new(good);
+    let sender = move |event: Event| {
+        let good = good.clone();
+        async move {
+            match event.object.as_str() {
+                "bad" => Err(Failure::change("no")),
+                _ => good.send(event).await,
+            }
+        }
+    };
+    let settings = WorkerSettings { retry: retry(3), concurrency: 1, ..WorkerSettings::default() };
+    let ended = Worker::new("w", queue.clone()).settings(settings).drain(sender).await.unwrap();
+    assert_eq!((ended.sent, ended.parked, ended.failures), (5, 1, 3));
+    let view = queue.inspect(&object("bad")).await.unwrap().unwrap();
+    assert_eq!(view.parked.unwrap().failure.attempts, 3);
+    assert_eq!(queue.invariants().await.unwrap(), []);
+    // Once what was wrong is mended, all of it is sent, in order.
+    assert!(queue.retry(&object("bad")).await.unwrap());
+    Worker::new("w", queue.clone()).drain(sent.sender()).await.unwrap();
+    assert_eq!(sent.of("bad").len(), 5);
+    assert_eq!(queue.objects().await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_workers_object_is_taken_over_and_its_event_sent_again_the_same() {
+    let queue = Arc::new(MemoryQueue::new());
+    queue.push(&object("work:1"), &[body(1), body(2)]).await.unwrap();
+    // A worker that takes the object and is never heard of again.
+    let dead = queue.join(&HostName::new("dead").unwrap(), None).await.unwrap();
+    let Take::Taken(taken) = queue.take(&dead, 1).await.unwrap() else { panic!("nothing to take") };
+    let first = taken.events[0].to_json();
+    let (sent, begun) = (Sent::default(), crate::clock::now());
+    let seen = sent.clone();
+    let all = async move {
+        while seen.lines().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    Worker::new("w", queue.clone()).run_until(sent.sender(), all).await.unwrap();
+    let settings = WorkerSettings::default().leases;
+    assert!(begun.elapsed() <= settings.expire + settings.acquire * 2, "{:?}", begun.elapsed());
+    assert_eq!(sent.lines()[0], first);
+    // The dead one comes back to life: its word does not count.
+    assert_eq!(
+        queue.next(&taken.hold, Some(taken.events[0].id()), 1).await.unwrap(),
+        super::super::Next::Lost
+    );
+    assert_eq!(queue.take(&dead, 1).await.unwrap(), Take::SessionLost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_worker_of_one_name_is_refused() {
+    let queue = Arc::new(MemoryQueue::new());
+    let first = Worker::new("w", queue.clone());
+    let running = tokio::spawn(first.run_until(Sent::default().sender(), std::future::pending()));
+    while queue.workers().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let refused = Worker::new("w", queue.clone()).drain(Sent::default().sender()).await.unwrap_err();
+    assert!(matches!(refused, WorkerError::NameTaken(_)), "{refused}");
+    running.abort();
+    // Now the first one is dead, and its name is to be had after the expiry.
+    Worker::new("w", queue).drain(Sent::default().sender()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_was_replaced_joins_again_and_goes_on() {
+    let queue = Arc::new(MemoryQueue::new());
+    let sent = Sent::default();
+    let seen = sent.clone();
+    let worker = Worker::new("w", queue.clone());
+    let running = tokio::spawn(worker.run_until(sent.sender(), async move {
+        while seen.lines().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }));
+    let mut workers = Vec::new();
+    while workers.is_empty() {
+        workers = queue.workers().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(queue.recover(&workers[0]).await.unwrap());
+    queue.push(&object("work:1"), &[body(1)]).await.unwrap();
+    assert_eq!(running.await.unwrap().unwrap().sent, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_shut_down_leaves_the_rest_to_others() {
+    let queue = Arc::new(MemoryQueue::new());
+    queue.push(&object("work:1"), &[body(1), body(2), body(3)]).await.unwrap();
+    let stop = Arc::new(tokio::sync::Notify::new());
+    let sent = Sent::default();
+    let (stopping, first) = (stop.clone(), Arc::new(sent.sender()));
+    let sender = move |event: Event| {
+        let (stopping, first) = (stopping.clone(), first.clone());
+        async move {
+            first.send(event).await?;
+            stopping.notify_one();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            Ok::<(), Failure>(())
+        }
+    };
+    let worker = Worker::new("a", queue.clone());
+    worker.run_until(sender, async move { stop.notified().await }).await.unwrap();
+    assert_eq!(sent.lines().len(), 1);
+    assert_eq!(queue.invariants().await.unwrap(), []);
+    Worker::new("b", queue.clone()).drain(sent.sender()).await.unwrap();
+    assert_eq!(sent.lines().len(), 3, "nothing is sent twice after a planned end");
+}
