@@ -45,6 +45,12 @@ const DOING: &str = "handling changes in";
 pub trait Effect: Send + Sync + 'static {
     /// Does what is to be done with the changes, in order.
     async fn apply(&self, changes: &[Change], transaction: &Transaction<'_>) -> Result<(), Failure>;
+
+    /// The same on a pooled connection, which remembers the statements that were prepared on it.
+    #[doc(hidden)]
+    async fn apply_pooled(&self, changes: &[Change], transaction: &Pooled<'_>) -> Result<(), Failure> {
+        self.apply(changes, transaction).await
+    }
 }
 
 /// An async function that is an [`Effect`], for one lifetime.
@@ -229,7 +235,7 @@ impl<E: Effect> InTransaction<E> {
         if changes.is_empty() {
             return Ok(());
         }
-        let done = tokio::time::timeout(timeout, self.effect.apply(changes, transaction)).await;
+        let done = tokio::time::timeout(timeout, self.effect.apply_pooled(changes, transaction)).await;
         let too_slow = || Failure::change(format!("the handler took longer than {timeout:?}"));
         let failed = match done {
             Ok(Ok(())) => return Ok(()),

@@ -40,7 +40,7 @@ impl Handler for SqlHandler {
         let timeout = context.timeout.as_millis().clamp(1, i32::MAX as u128).to_string();
         transaction.query_one(TIMEOUTS, &[&timeout]).await.map_err(failure_of)?;
         // Dropped before the commit, the transaction is rolled back.
-        let done = self.effect.apply(changes, &transaction).await;
+        let done = self.effect.apply_pooled(changes, &transaction).await;
         // What came before the culprit is undone with it.
         done.map_err(|failure| Failure { culprit: None, ..failure })?;
         transaction.commit().await.map_err(failure_of)

@@ -19,6 +19,7 @@ mod types;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use deadpool_postgres::Transaction as Pooled;
 use seriatim::change::{Change, Op};
 use seriatim::handler::Failure;
 use tokio_postgres::Transaction;
@@ -30,7 +31,7 @@ pub use types::ColumnTypes;
 
 use crate::database::Database;
 use crate::transaction::Effect;
-use run::{Pipeline, Prepared};
+use run::{On, Pipeline, Prepared};
 
 /// SQL to run for each change, with parameters named after what they mean:
 ///
@@ -82,8 +83,26 @@ impl SqlEffect {
 #[async_trait]
 impl Effect for SqlEffect {
     async fn apply(&self, changes: &[Change], transaction: &Transaction<'_>) -> Result<(), Failure> {
-        let mut statements = self.sql.iter().chain(self.delete_sql.iter().flat_map(|sql| sql.iter()));
-        if statements.any(lexer::Statement::is_about_transactions) {
+        self.run(changes, On { transaction, pooled: None }).await
+    }
+
+    async fn apply_pooled(&self, changes: &[Change], pooled: &Pooled<'_>) -> Result<(), Failure> {
+        let done = self.run(changes, On { transaction: pooled, pooled: Some(pooled) }).await;
+        if done.is_err() {
+            // What was prepared for tables of before must not fail for ever.
+            self.statements().for_each(|statement| On::forget(pooled, statement));
+        }
+        done
+    }
+}
+
+impl SqlEffect {
+    fn statements(&self) -> impl Iterator<Item = &lexer::Statement> {
+        self.sql.iter().chain(self.delete_sql.iter().flat_map(|sql| sql.iter()))
+    }
+
+    async fn run(&self, changes: &[Change], on: On<'_>) -> Result<(), Failure> {
+        if self.statements().any(lexer::Statement::is_about_transactions) {
             return Err(Failure::target(SqlProblem::Transaction));
         }
         let mut for_deletes = None;
@@ -96,14 +115,14 @@ impl Effect for SqlEffect {
             };
             if prepared.is_none() {
                 // A statement that failed on the way makes preparing fail, too: its failure is the one that counts.
-                let made = Prepared::new(transaction, statements).await;
+                let made = Prepared::new(&on, statements).await;
                 if made.is_err() {
                     pipeline.finish().await?;
                 }
                 *prepared = Some(made.map_err(failure::of_the_sql)?);
             }
             if let Some(prepared) = prepared {
-                prepared.send((index, change), self.columns, &mut pipeline, transaction).await?;
+                prepared.send((index, change), self.columns, &mut pipeline, on.transaction).await?;
             }
         }
         pipeline.finish().await

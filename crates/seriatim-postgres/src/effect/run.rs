@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
+use deadpool_postgres::Transaction as Pooled;
 use seriatim::change::Change;
 use seriatim::handler::Failure;
 use tokio_postgres::{Statement as Plan, Transaction};
@@ -15,6 +16,26 @@ use super::{failure, lexer};
 /// How many statements are on their way at once: enough that nobody waits for a round trip, few enough to fit in memory.
 const ON_THE_WAY: usize = 256;
 
+/// Where statements run.
+pub(super) struct On<'a> {
+    pub transaction: &'a Transaction<'a>,
+    /// Its connection remembers what was prepared on it.
+    pub pooled: Option<&'a Pooled<'a>>,
+}
+
+impl On<'_> {
+    async fn prepare(&self, statement: &lexer::Statement) -> Result<Plan, tokio_postgres::Error> {
+        match self.pooled {
+            Some(pooled) => pooled.prepare_typed_cached(&statement.text, &statement.types).await,
+            None => self.transaction.prepare_typed(&statement.text, &statement.types).await,
+        }
+    }
+
+    pub(super) fn forget(pooled: &Pooled<'_>, statement: &lexer::Statement) {
+        drop(pooled.statement_cache.remove(&statement.text, &statement.types));
+    }
+}
+
 /// The statements of a text, as the server has prepared them.
 pub(super) struct Prepared {
     statements: Vec<(Plan, Vec<Parameter>)>,
@@ -22,13 +43,13 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) async fn new(
-        transaction: &Transaction<'_>,
+        on: &On<'_>,
         statements: &[lexer::Statement],
     ) -> Result<Self, tokio_postgres::Error> {
         let mut prepared = Vec::with_capacity(statements.len());
         for statement in statements {
             let parameters = statement.parameters.iter().map(|name| Parameter::named(name)).collect();
-            prepared.push((transaction.prepare_typed(&statement.text, &statement.types).await?, parameters));
+            prepared.push((on.prepare(statement).await?, parameters));
         }
         Ok(Prepared { statements: prepared })
     }

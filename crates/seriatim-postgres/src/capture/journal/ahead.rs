@@ -1,14 +1,13 @@
 //! Reads the next changes while the caller still handles the last ones.
 //!
-//! Changes are immutable, so what was read early is what would be read late. At most one read is kept, and only while the
-//! feed is behind; one that nobody asks for is thrown away.
+//! Changes are immutable, so what was read early is what would be read late. A few reads are kept, and only while the feed is
+//! behind; those that nobody asks for are thrown away.
 
+use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
 use seriatim::source::{Cursor, Limit, Slice};
-use tokio::task::JoinHandle;
-
-use super::super::fault::Fault;
+use tokio::sync::mpsc;
 
 /// What a read asks for, whatever the order of its cursors.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,24 +36,46 @@ impl Wanted {
     }
 }
 
-type Task = JoinHandle<Result<Vec<Slice>, Fault>>;
+/// A read that nobody has asked for yet.
+type Read = (Wanted, Vec<Slice>);
 
-/// The read that is under way, if any.
+/// How many reads wait for somebody to ask for them; one more is under way. Each is bounded by its limit.
+const WAITING: usize = 2;
+
+/// The reads that are under way, if any.
 #[derive(Debug, Default)]
-pub(super) struct Ahead(Mutex<Option<(Wanted, Task)>>);
+pub(super) struct Ahead(Mutex<Option<mpsc::Receiver<Read>>>);
 
 impl Ahead {
-    /// Keeps a read that was begun; forgets the one before.
-    pub(super) fn begin(&self, wanted: Wanted, task: Task) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((wanted, task));
+    /// Reads on from there, again and again while the feed is behind; forgets what was read before.
+    pub(super) fn begin<F>(&self, from: Wanted, read: impl Fn(Wanted) -> F + Send + 'static)
+    where
+        F: Future<Output = Option<Vec<Slice>>> + Send,
+    {
+        let (sender, reads) = mpsc::channel(WAITING);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reads);
+        tokio::spawn(async move {
+            let mut wanted = Some(from);
+            while let Some(asked) = wanted {
+                // Errors are not kept, nor that a read saw the end: the caller reads again, and sees whether that still holds.
+                let Some(slices) = read(asked.clone()).await else { return };
+                if slices.iter().any(|slice| slice.caught_up) {
+                    return;
+                }
+                wanted = asked.after(&slices);
+                if sender.send((asked, slices)).await.is_err() {
+                    return;
+                }
+            }
+        });
     }
 
-    /// The slices of the read that was begun, when it is the one that is wanted now. Its errors are not kept, nor that it saw
-    /// the end: the caller reads again, and sees whether that still holds.
-    pub(super) async fn finish(&self, wanted: &Wanted) -> Option<Vec<Slice>> {
-        let begun = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (_, task) = begun.filter(|(begun, _)| begun == wanted)?;
-        let slices = task.await.ok()?.ok()?;
-        slices.iter().all(|slice| !slice.caught_up).then_some(slices)
+    /// The slices of the next read, when it is the one that is wanted now. Otherwise, or when there is none, nothing is read
+    /// ahead any more.
+    pub(super) async fn next(&self, wanted: &Wanted) -> Option<Vec<Slice>> {
+        let mut reads = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let (_, slices) = reads.recv().await.filter(|(read, _)| read == wanted)?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reads);
+        Some(slices)
     }
 }

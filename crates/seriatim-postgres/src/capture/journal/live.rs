@@ -3,12 +3,15 @@
 //! A change that committed late has an id that the earlier tick had passed already: those come first, found by their
 //! transactions; the rest follows by its ids. Together that is the order of ids.
 
+use std::future::{Future as _, poll_fn};
 use std::pin::pin;
+use std::task::Poll;
 
 use futures_util::TryStreamExt as _;
 use postgres_types::ToSql;
 use seriatim::change::Position;
 use seriatim::source::Limit;
+use tokio_postgres::RowStream;
 
 use super::super::fault::Fault;
 use super::super::kind::Base;
@@ -22,10 +25,10 @@ use crate::database::Client;
 const BATCH: &str = include_str!("../../../queries/journal_batch.sql");
 const CHANGES: &str = include_str!("../../../queries/journal_changes.sql");
 const LATE: &str = include_str!("../../../queries/journal_late.sql");
-const RETAINED: &str = include_str!("../../../queries/tick_exists.sql");
+const RETAINED: &str = include_str!("../../../queries/ticks_exist.sql");
 
-/// What lies between two ticks.
-#[derive(Debug)]
+/// What lies between two ticks. It never changes, but whether there is a newer tick does.
+#[derive(Clone, Debug)]
 pub(super) struct Batch {
     from: i64,
     /// No change that the first tick saw has a higher id.
@@ -69,6 +72,17 @@ pub(super) struct Went {
 }
 
 impl Pass<'_> {
+    /// What comes after the place where the group stands; what an earlier read knows about the batch that it stands in is not
+    /// asked for again.
+    pub(super) async fn next_after(&self, known: Option<&Batch>) -> Result<Next, Fault> {
+        let Live { from, inside } = self.group.at.live;
+        let same = |batch: &&Batch| batch.from == from && inside.is_some_and(|inside| inside.to == batch.to);
+        match known.filter(same) {
+            Some(batch) => Ok(Next::Batch(batch.clone())),
+            None => self.next().await,
+        }
+    }
+
     fn sql(&self, template: &str, fresh: &str) -> String {
         let journal = template.replace("journal_N", &format!("journal_{}", self.watched.entry.id));
         self.base.database.sql(&journal.replace("false as fresh", fresh)).into_owned()
@@ -135,19 +149,19 @@ impl Pass<'_> {
         if progress.after < batch.from_id && !batch.late.is_empty() {
             let upto = batch.from_id.min(end);
             if !self.stage(Stage::Late, upto, &mut progress, emit).await? {
-                return self.retained(progress.stopped()).await;
+                return Ok(progress.stopped());
             }
         }
         progress.after = progress.after.max(batch.from_id.min(end));
         if progress.after < end && !self.stage(Stage::Rest, end, &mut progress, emit).await? {
-            return self.retained(progress.stopped()).await;
+            return Ok(progress.stopped());
         }
         let whole = end >= batch.to_id;
         let live = match whole {
             true => Live::at(batch.to),
             false => Live { from: batch.from, inside: Some(Inside { to: batch.to, id: end, whole: true }) },
         };
-        self.retained(Went { live, to_the_end: whole && batch.newest }).await
+        Ok(Went { live, to_the_end: whole && batch.newest })
     }
 
     /// Reads one stage. Says whether it came to its end.
@@ -184,7 +198,33 @@ impl Pass<'_> {
         };
         parameters.extend(more.iter().map(|parameter| &**parameter as &(dyn ToSql + Sync)));
         let statement = self.client.prepare_cached(&self.sql(template, fresh)).await?;
+        let ticks = self.client.prepare_cached(&self.base.database.sql(RETAINED)).await?;
         let rows = self.client.query_raw(&statement, parameters).await?;
+        // Somebody who is not registered reads at his own risk: what he read may have been forgotten meanwhile. The question is
+        // sent right after the other, and the server answers it after the last row.
+        let ends: [&(dyn ToSql + Sync); 3] = [&self.watched.entry.id, &batch.from, &batch.to];
+        let mut retained = pin!(self.client.query_one(&ticks, &ends));
+        let sent = poll_fn(|context| Poll::Ready(retained.as_mut().poll(context))).await;
+        let whole = self.take(rows, limit, upto, progress, emit).await?;
+        let retained = match sent {
+            Poll::Ready(row) => row?,
+            Poll::Pending => retained.await?,
+        };
+        match retained.get(0) {
+            true => Ok(whole),
+            false => Err(self.not_retained(batch.from).await?),
+        }
+    }
+
+    /// Takes in what a stage found. Says whether that was all.
+    async fn take(
+        &self,
+        rows: RowStream,
+        limit: i64,
+        upto: i64,
+        progress: &mut Progress<'_>,
+        emit: &mut Emit<'_>,
+    ) -> Result<bool, Fault> {
         let mut rows = pin!(rows);
         let mut count = 0;
         while let Some(row) = rows.try_next().await? {
@@ -233,16 +273,6 @@ impl Pass<'_> {
         emit.noted(noted, position).map_err(unreadable)?;
         progress.after = noted.id;
         Ok(())
-    }
-
-    /// Somebody who is not registered reads at his own risk: what he read may have been forgotten meanwhile.
-    async fn retained(&self, went: Went) -> Result<Went, Fault> {
-        let (id, from) = (self.watched.entry.id, self.group.at.live.from);
-        let statement = self.client.prepare_cached(&self.base.database.sql(RETAINED)).await?;
-        match self.client.query_one(&statement, &[&id, &from]).await?.get(0) {
-            true => Ok(went),
-            false => Err(self.not_retained(from).await?),
-        }
     }
 }
 

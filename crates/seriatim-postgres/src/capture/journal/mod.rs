@@ -33,7 +33,7 @@ use crate::sequencer::BUSY;
 use ahead::{Ahead, Wanted};
 use backfill::Fresh;
 use emit::Emit;
-use live::{Next, Pass};
+use live::{Batch, Next, Pass};
 use position::{Group, Place};
 use watched::{Shared, Watched};
 
@@ -53,6 +53,8 @@ struct State {
     watched: Mutex<Option<Shared>>,
     /// It is the turn of existing rows.
     rows_next: AtomicBool,
+    /// The batch that was read last, and the capture that it is of.
+    batch: Mutex<Option<(i64, Batch)>>,
 }
 
 impl State {
@@ -62,6 +64,15 @@ impl State {
 
     fn know(&self, watched: Option<Shared>) {
         *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = watched;
+    }
+
+    fn last_batch(&self, capture: i64) -> Option<Batch> {
+        let last = self.batch.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        last.filter(|(of, _)| *of == capture).map(|(_, batch)| batch)
+    }
+
+    fn remember(&self, capture: i64, batch: &Batch) {
+        *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = Some((capture, batch.clone()));
     }
 
     /// The watched table, as it was when it was last looked at.
@@ -130,7 +141,7 @@ impl State {
             let mut emit = Emit::new(&mut images, slices);
             let known = watched.clone();
             let pass = Pass { base, client, watched: &known, group, limit, fresh };
-            let next = pass.next().await?;
+            let next = pass.next_after(self.last_batch(known.entry.id).as_ref()).await?;
             let filling = group.at.filling.as_ref();
             let rows_may_come =
                 filling.is_some_and(|filling| filling.chunk.is_none()) && group.at.live.inside.is_none();
@@ -144,6 +155,7 @@ impl State {
             }
             self.rows_next.store(true, Ordering::Relaxed);
             if let Next::Batch(batch) = next {
+                self.remember(known.entry.id, &batch);
                 let went = pass.read(&batch, &mut emit).await;
                 drop(pass);
                 if emit.images.is_puzzled() {
@@ -265,13 +277,16 @@ impl Capturing for Journal {
 
     async fn read(&self, base: &Base, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, Fault> {
         let wanted = Wanted::new(cursors, limit);
-        let slices = match self.ahead.finish(&wanted).await {
-            Some(slices) => slices,
-            None => self.state.read(base, &wanted).await?,
-        };
+        if let Some(slices) = self.ahead.next(&wanted).await {
+            return Ok(slices);
+        }
+        let slices = self.state.read(base, &wanted).await?;
         if let Some(next) = wanted.after(&slices) {
-            let (state, base, ahead) = (self.state.clone(), base.clone(), next.clone());
-            self.ahead.begin(next, tokio::spawn(async move { state.read(&base, &ahead).await }));
+            let (state, base) = (self.state.clone(), base.clone());
+            self.ahead.begin(next, move |wanted| {
+                let (state, base) = (state.clone(), base.clone());
+                async move { state.read(&base, &wanted).await.ok() }
+            });
         }
         Ok(slices)
     }
