@@ -1,6 +1,7 @@
 //! Servers restart, backends are killed, answers are lost: effect and checkpoint stay one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,8 +11,9 @@ use seriatim::{Change, Failure, Position, Value};
 use seriatim_postgres::tokio_postgres::{Client, Transaction};
 use seriatim_postgres::{Effect, PostgresStore, in_transaction};
 use seriatim_testkit::servers::{Postgres, Proxy};
+use tokio::sync::Barrier;
 
-use crate::support::{Place, change, context, own, see, until};
+use crate::support::{Place, change, context, feed, join, own, see, until};
 
 async fn note(changes: &[Change], transaction: &Transaction<'_>) -> Result<(), Failure> {
     for change in changes {
@@ -45,18 +47,22 @@ impl Effect for Kill {
     }
 }
 
-/// Gets into a deadlock with another connection, which does not look for it.
+/// Writes two rows in an order of its own, and meets the other one half-way at its first try.
 struct Cross {
-    other: Arc<Client>,
+    order: [i32; 2],
+    half_way: Arc<Barrier>,
+    tries: AtomicUsize,
 }
 
 #[async_trait]
 impl Effect for Cross {
     async fn apply(&self, _: &[Change], transaction: &Transaction<'_>) -> Result<(), Failure> {
-        transaction.execute("update pair set n = 2 where id = 1", &[]).await?;
-        let other = self.other.clone();
-        tokio::spawn(async move { other.batch_execute("update pair set n = 1 where id = 1").await });
-        transaction.execute("update pair set n = 2 where id = 2", &[]).await?;
+        for row in self.order {
+            transaction.execute("update pair set n = n + 1 where id = $1", &[&row]).await?;
+            if self.tries.fetch_add(1, Ordering::SeqCst) == 0 {
+                self.half_way.wait().await;
+            }
+        }
         Ok(())
     }
 }
@@ -144,22 +150,27 @@ async fn a_backend_killed_before_the_commit_has_done_nothing_and_the_next_try_wo
 }
 
 #[tokio::test]
-async fn a_deadlock_is_waited_out_and_no_changes_fault() {
+async fn effects_that_deadlock_take_turns_and_none_of_them_fails() {
     let place = Place::new();
     place.run("create table pair (id int primary key, n int); insert into pair values (1, 0), (2, 0)").await;
     let store = place.store().await;
-    let (_, lease) = own(&store, "ada").await;
-    let other = place.client().await;
-    other
-        .batch_execute("begin; set local deadlock_timeout = '1h'; update pair set n = 1 where id = 2")
-        .await
-        .unwrap();
-    let handler = in_transaction(&store, Cross { other: Arc::new(other) });
-    let failed = handler.handle_and_checkpoint(&one(1), &to(1), &context(&lease)).await;
-    assert!(
-        matches!(&failed, Err(CommitError::Failed(failure)) if failure.kind == FailureKind::Target),
-        "{failed:?}"
-    );
+    store.ensure(&feed(), 2, &Position::number(0)).await.unwrap();
+    let session = join(&store, "ada").await;
+    let half_way = Arc::new(Barrier::new(2));
+    let view = store.view(&[feed()]).await.unwrap();
+    let mut both = Vec::new();
+    for (seen, order) in view.leases.iter().zip([[1, 2], [2, 1]]) {
+        let lease = store.acquire(&session, seen).await.unwrap().unwrap();
+        let cross = Cross { order, half_way: half_way.clone(), tries: AtomicUsize::new(0) };
+        let handler = in_transaction(&store, cross);
+        both.push(tokio::spawn(async move {
+            handler.handle_and_checkpoint(&one(1), &to(1), &context(&lease)).await
+        }));
+    }
+    for one in both {
+        one.await.unwrap().unwrap();
+    }
+    assert_eq!(place.number("select sum(n)::bigint from pair").await, 4, "each effect once");
 }
 
 #[tokio::test]
