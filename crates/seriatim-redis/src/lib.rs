@@ -2,6 +2,7 @@
 //!
 //! - [`RedisQueue`]: the event queue, on the keys of the algorithm it comes from, readable with `redis-cli`.
 //! - [`RedisStore`]: leases, checkpoints and what is parked.
+//! - [`RedisLedger`]: where [`Once`](seriatim::Once) remembers which signals were handled.
 //! - [`Redis`]: a connection that comes back by itself and finds out whether it speaks to a Cluster.
 //!
 //! Every operation is one Lua script, called by its hash and sent again when the server has forgotten it. All keys of one queue or store have one
@@ -14,12 +15,14 @@ mod prefix;
 mod queue;
 mod script;
 mod store;
+mod once;
 
 /// The client that this crate speaks with, for producers who push inside their own pipelines.
 pub use redis;
 
 pub use connection::Redis;
 pub use error::RedisError;
+pub use once::RedisLedger;
 pub use prefix::Prefix;
 pub use queue::RedisQueue;
 pub use store::RedisStore;

@@ -16,6 +16,8 @@ pub enum LedgerPlace {
     Sqlite(PathBuf),
     /// In a PostgreSQL database. Nothing is connected yet.
     Postgres(seriatim_postgres::Database),
+    /// In Redis, by its URL.
+    Redis(String),
     /// In a DynamoDB table.
     #[cfg(feature = "dynamodb")]
     DynamoDb(seriatim_dynamodb::Address),
@@ -52,10 +54,7 @@ impl LedgerPlace {
         match database(url, folder)? {
             Database::Sqlite(path) => Ok(LedgerPlace::Sqlite(path)),
             Database::Postgres(database) => Ok(LedgerPlace::Postgres(database)),
-            Database::Redis(_) => {
-                Err("is Redis, where this version cannot remember signals: use sqlite, postgres or dynamodb"
-                    .to_owned())
-            }
+            Database::Redis(url) => Ok(LedgerPlace::Redis(url)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use seriatim::once::Ledger;
 
-use super::{postgres, sqlite};
+use super::{postgres, redis, sqlite};
 use crate::config::LedgerPlace;
 #[cfg(feature = "dynamodb")]
 use crate::error::Error;
@@ -15,6 +15,7 @@ pub async fn open_ledger(place: &LedgerPlace) -> Result<Arc<dyn Ledger>> {
     let opened: Result<Arc<dyn Ledger>> = match place {
         LedgerPlace::Sqlite(path) => sqlite::open_ledger(path).await,
         LedgerPlace::Postgres(database) => Ok(postgres::ledger(database)),
+        LedgerPlace::Redis(url) => redis::ledger(url).await,
         #[cfg(feature = "dynamodb")]
         LedgerPlace::DynamoDb(address) => match seriatim_dynamodb::DynamoDbLedger::connect(address).await {
             Ok(ledger) => Ok(Arc::new(ledger)),
@@ -29,6 +30,7 @@ pub async fn make_ledger(place: &LedgerPlace) -> Result<()> {
     let made = match place {
         LedgerPlace::Sqlite(path) => sqlite::open_ledger(path).await.map(drop),
         LedgerPlace::Postgres(database) => postgres::make_ledger(database).await,
+        LedgerPlace::Redis(url) => redis::ledger(url).await.map(drop),
         #[cfg(feature = "dynamodb")]
         LedgerPlace::DynamoDb(address) => {
             let table = seriatim_dynamodb::Table::new(address.client(), address.table());
@@ -43,6 +45,8 @@ pub async fn existing_ledger(place: &LedgerPlace) -> Result<Option<Arc<dyn Ledge
     let opened = match place {
         LedgerPlace::Sqlite(path) => sqlite::existing_ledger(path).await,
         LedgerPlace::Postgres(database) => postgres::existing_ledger(database).await,
+        // There is nothing to make in Redis: an empty ledger is one that nobody has used.
+        LedgerPlace::Redis(url) => redis::ledger(url).await.map(Some),
         #[cfg(feature = "dynamodb")]
         LedgerPlace::DynamoDb(address) => {
             let client = address.client();

@@ -1,9 +1,10 @@
-//! Redis as a store, and as the place of queues.
+//! Redis as a store, and as the place of queues and ledgers.
 
 use std::sync::Arc;
 
+use seriatim::once::Ledger;
 use seriatim::source::queue::Queue;
-use seriatim_redis::{Prefix, Redis, RedisError, RedisQueue, RedisStore};
+use seriatim_redis::{Prefix, Redis, RedisError, RedisLedger, RedisQueue, RedisStore};
 
 use crate::config::QueueConfig;
 use crate::error::{Error, Result};
@@ -15,6 +16,15 @@ pub async fn open_store(url: &str) -> Result<Arc<RedisStore>> {
     let redis = Redis::connect(url).await.map_err(unusable)?;
     let prefix = Prefix::tagged(STORE).map_err(unusable)?;
     RedisStore::open(redis, prefix).map(Arc::new).map_err(unusable)
+}
+
+pub async fn ledger(url: &str) -> Result<Arc<dyn Ledger>> {
+    let redis = Redis::connect(url).await.map_err(unusable)?;
+    let prefix = Prefix::tagged(STORE).map_err(unusable)?;
+    match RedisLedger::open(redis, prefix) {
+        Ok(ledger) => Ok(Arc::new(ledger)),
+        Err(error) => Err(unusable(error)),
+    }
 }
 
 pub async fn queue(url: &str, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {

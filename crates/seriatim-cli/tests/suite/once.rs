@@ -340,6 +340,26 @@ mod postgres {
     }
 }
 
+mod redis {
+    use seriatim_testkit::servers::Redis;
+
+    use super::*;
+
+    fn place() -> (Place, Redis) {
+        let server = Redis::start().unwrap();
+        (Place::at(&server.url()), server)
+    }
+
+    all_on!(place());
+
+    #[test]
+    fn nothing_has_to_be_made() {
+        let (place, _server) = place();
+        place.of("list --json").expect(0, &["[]"]);
+        place.of("init --print sql").expect(2, &["nothing has to be made in Redis"]);
+    }
+}
+
 #[cfg(feature = "dynamodb")]
 mod dynamodb {
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,6 +3,7 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
 
+mod once_conformance;
 mod queue_conformance;
 mod queue_keys;
 mod queue_processes;

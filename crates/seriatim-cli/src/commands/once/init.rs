@@ -23,6 +23,9 @@ async fn print(place: &LedgerPlace, form: Form) -> Result<()> {
         (LedgerPlace::Postgres(_), _) => {
             return Err(Error::usage("PostgreSQL's tables are made by SQL: use --print sql"));
         }
+        (LedgerPlace::Redis(_), _) => {
+            return Err(Error::usage("nothing has to be made in Redis: leave `once init` out"));
+        }
         #[cfg(feature = "dynamodb")]
         (LedgerPlace::DynamoDb(address), Form::Cloudformation) => {
             seriatim_dynamodb::Table::cloudformation(address.table())

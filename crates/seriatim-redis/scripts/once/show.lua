@@ -1,0 +1,2 @@
+-- All that is known about a signal. ARGV: prefix, signal.
+return record(signal, true)
