@@ -255,11 +255,11 @@ fn leases_must_outlive_a_lost_renewal() {
 fn what_later_versions_bring_is_known_and_withheld() {
     assert_said(
         "\"journal\"",
-        "\"queue\"",
-        &["is \"queue\", which is not in this version yet", "journal, log, window"],
+        "\"wal\"",
+        &["is \"wal\", which is not in this version yet", "journal, log, window, queue"],
     );
-    let here = "redis is not in this version yet; this version has sqlite and postgres";
-    assert_said("sqlite:seriatim.db", "redis://u:p4ss@h/d", &["store is", here]);
+    let here = "dynamodb is not in this version yet; this version has sqlite, postgres and redis";
+    assert_said("sqlite:seriatim.db", "dynamodb://u:p4ss@h/d", &["store is", here]);
 }
 
 /// What is said about a window feed with this line added.
