@@ -3,13 +3,13 @@
 use seriatim::value::{Columns, Packer, Value};
 
 use super::json::{members, unescaped};
-use super::table::{Column, Table};
+use super::table::Table;
 use super::value::{Reading, normal_decimal};
 
 /// Reads images of one table, whatever columns it had when they were noted.
 #[derive(Debug)]
 pub(crate) struct Images {
-    table: Vec<Column>,
+    table: Table,
     /// The key's columns' names now.
     pub key_columns: Columns,
     /// The names that each of them has or had, newest first.
@@ -46,15 +46,10 @@ pub(crate) struct Packed {
 impl Images {
     /// Images of this table as it is now, by the key whose columns have or had these names, newest first.
     pub(crate) fn new(table: &Table, key_names: &[Vec<String>]) -> Self {
-        Images::of_columns(table.columns.clone(), key_names)
-    }
-
-    /// Images of rows with these columns, by the key whose columns have or had these names, newest first.
-    pub(crate) fn of_columns(table: Vec<Column>, key_names: &[Vec<String>]) -> Self {
         let newest = key_names.iter().map(|names| names.first().map_or("", String::as_str));
         let key_columns = Columns::new(newest);
         Images {
-            table,
+            table: table.clone(),
             key_columns,
             key_names: key_names.to_vec(),
             row_names: Vec::new(),
@@ -112,7 +107,7 @@ impl Images {
     fn new_shape(&self, json: &str) -> Option<Shape> {
         let names: Vec<Box<str>> = members(json)?.map(|(name, _)| Box::from(name)).collect();
         let plain: Vec<_> = names.iter().map(|name| unescaped(name)).collect();
-        let by_name = |name: &str| self.table.iter().find(|column| column.name == name);
+        let by_name = |name: &str| self.table.columns.iter().find(|column| column.name == name);
         let readings = plain.iter().map(|name| by_name(name).map_or(Reading::Unknown, Reading::of)).collect();
         let columns = Columns::new(plain.iter().map(AsRef::as_ref));
         let (key, row) = (places(&self.key_names, &columns), places(&self.row_names, &columns));
@@ -163,7 +158,7 @@ impl Shape {
 }
 
 /// 1.50 and 1.5 are one key.
-fn pack_normal(value: &[u8], key: &mut Packer) {
+pub(crate) fn pack_normal(value: &[u8], key: &mut Packer) {
     let mut one = Packer::default();
     one.packed(value);
     let end = one.len();

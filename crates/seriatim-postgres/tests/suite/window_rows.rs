@@ -354,3 +354,27 @@ async fn the_clock_is_the_servers() {
     let server = shop.number("select extract(epoch from now())::bigint").await;
     assert!((now - server).abs() < 60);
 }
+
+#[tokio::test]
+async fn values_are_those_that_a_log_has() {
+    let shop = Shop::with(
+        "create type mood as enum ('sad', 'glad'); create domain price as numeric(9, 2);
+         create table orders (id numeric primary key, a int2, b int4, c int8, d float4, e float8, f text, g varchar(9), h char(5), i bool,
+             j bytea, k json, l jsonb, m uuid, n date, o time, p timestamp, q timestamptz, r interval, s int[], t mood, u price, v int4range,
+             w oid, updated_at timestamptz);
+         insert into orders values (1.50, 1, 2, -9223372036854775808, 1.1, 1e300, E'a\"\\n', 'ä', 'x', true, '\\x00ff', '{\"a\": 1}', '[1]',
+             '00000000-0000-0000-0000-000000000001', '2026-11-15', '08:00', '2026-11-15 08:00:00.123456', '2026-11-15 08:00:00+02', '1 day',
+             '{1,2}', 'glad', 1.5, '[1,5)', 26, to_timestamp(1)),
+             (2, null, null, null, 'NaN', '-Infinity', '', null, null, false, '', null, null, null, 'infinity', null, 'infinity', '-infinity',
+             null, '{}', 'sad', null, 'empty', null, to_timestamp(2))",
+    )
+    .await;
+    let json = |changes: Vec<seriatim::Change>| -> Vec<String> {
+        changes.iter().map(|change| format!("{} {:?}", change.key.as_ref().unwrap(), change.after)).collect()
+    };
+    let mut log = crate::log_kit::Follower::open(shop.source().log("orders"), Start::Beginning).await;
+    let mut logged = json(log.drain().await);
+    logged.sort();
+    let window = of_orders(&shop, 10);
+    assert_eq!(json(Follower::open(window, Start::Beginning).await.drain().await), logged);
+}

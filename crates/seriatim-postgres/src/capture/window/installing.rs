@@ -30,7 +30,7 @@ impl WindowCapture {
         let limit = Limit { rows: 1, bytes: usize::MAX };
         let (names, partitions) = (&self.settings.names, self.settings.partitions);
         let slices = Slices::new(&names.feed, partitions, &relation.key_columns(), &[], limit);
-        let mut walk = Walk::new(Mine::at(Place::Beginning), slices, &relation);
+        let mut walk = Walk::new(Mine::at(Place::Beginning), slices);
         self.pass(&transaction, &relation).walk(&mut walk, limit).await?;
         Ok(())
     }

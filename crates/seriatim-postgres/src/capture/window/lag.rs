@@ -64,7 +64,6 @@ async fn count(pass: &Pass<'_>, place: &Place) -> Result<Counted, Fault> {
     let Some(separator) = pass.separator(place).await? else { return Ok(Counted { partitions, all: true }) };
     let read = if pass.settings.partitions > 1 { Read::Keys } else { Read::Places };
     let rows = pass.query(&pass.relation.after(place, read, separator, None, MOST_COUNTED)).await?;
-    let mut images = pass.relation.images();
     for row in &rows {
         // A moment that is none will be told by the next read.
         let Ok((_, at)) = pass.moment(row) else { continue };
@@ -73,10 +72,8 @@ async fn count(pass: &Pass<'_>, place: &Place) -> Result<Counted, Fault> {
         }
         let partition = match read {
             Read::Keys => {
-                let (mut image, mut key) = (Packer::default(), Packer::default());
-                let json: &str = row.get(1 + pass.relation.ties());
-                let Some(packed) = images.pack(json, &mut image) else { continue };
-                images.pack_key(&packed, &image, &mut key);
+                let mut key = Packer::default();
+                pass.relation.row.pack_key_of(row, 1 + pass.relation.ties(), &mut key);
                 partition_of_hash(Key::hash_of(key.since(0)), pass.settings.partitions).0 as usize
             }
             _ => 0,

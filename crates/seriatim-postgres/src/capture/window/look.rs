@@ -19,7 +19,7 @@ use super::restless;
 use super::settings::{Horizon, Settings};
 use crate::database::Client;
 
-const SEARCH_PATH: &str = include_str!("../../../queries/window_search_path.sql");
+const BEGIN: &str = include_str!("../../../queries/window_begin.sql");
 
 /// After so long, the columns are looked at again.
 const KNOWN_FOR: Duration = Duration::from_secs(10);
@@ -40,12 +40,20 @@ pub(super) struct Memory {
     told_beginning: bool,
 }
 
-/// A transaction that cannot write, in which names mean what they mean to the role.
-pub(super) async fn reading(client: &mut Client) -> Result<Transaction<'_>, Fault> {
+/// A transaction that cannot write, in which names mean what they mean to the role; and what the columns of a table look like.
+pub(super) async fn begin(
+    client: &mut Client,
+    table: Option<u32>,
+) -> Result<(Transaction<'_>, Option<String>), Fault> {
     let transaction = client.build_transaction().read_only(true).start().await?;
-    let statement = transaction.prepare_cached(SEARCH_PATH).await?;
-    transaction.query(&statement, &[]).await?;
-    Ok(transaction)
+    let statement = transaction.prepare_cached(BEGIN).await?;
+    let looks = transaction.query_one(&statement, &[&table]).await?.get(1);
+    Ok((transaction, looks))
+}
+
+/// A transaction that cannot write.
+pub(super) async fn reading(client: &mut Client) -> Result<Transaction<'_>, Fault> {
+    Ok(begin(client, None).await?.0)
 }
 
 impl Memory {
@@ -88,7 +96,7 @@ impl Memory {
         }
     }
 
-    /// `None` when the rows have columns that nobody knew of.
+    /// `None` when the rows have other columns than they had.
     async fn try_read(
         &mut self,
         client: &mut Client,
@@ -116,7 +124,12 @@ impl Memory {
         );
         let Some(horizon) = horizon else { return Ok(Some(slices.upto(&group.at.position(), false))) };
         // Nothing that is committed from here on is older than the horizon, so it may well be seen later.
-        let transaction = reading(client).await?;
+        let (oid, looked) = relation.table.clone().unzip();
+        let (transaction, looks) = begin(client, oid).await?;
+        if looks != looked {
+            self.forget_relation();
+            return Ok(None);
+        }
         let pass = Pass {
             transaction: &transaction,
             settings,
@@ -125,12 +138,12 @@ impl Memory {
             stale_before: settings.rules.stale_before(now),
             until: group.until.clone(),
         };
-        let begin = match group.at.place {
+        let from = match group.at.place {
             Place::Beginning => Mine { place: self.begin(settings, now), ..group.at.clone() },
             _ => group.at.clone(),
         };
-        let walk = Walk::new(begin, slices, &relation);
-        self.serve(walk, &pass, &group, now, limit).await
+        let walk = Walk::new(from, slices);
+        self.serve(walk, &pass, &group, now, limit).await.map(Some)
     }
 
     async fn serve(
@@ -140,14 +153,10 @@ impl Memory {
         group: &Group,
         now: Timestamp,
         limit: Limit,
-    ) -> Result<Option<Vec<Slice>>, Fault> {
+    ) -> Result<Vec<Slice>, Fault> {
         let end = pass.walk(&mut walk, limit).await?;
         if self.restless.is_due(now, pass.settings.patience(pass.relation.kind.tick())) {
             restless::deliver(&mut walk, pass, &mut self.restless, now).await?;
-        }
-        if walk.is_puzzled() {
-            self.forget_relation();
-            return Ok(None);
         }
         if walk.at.mark.dropped > group.at.mark.dropped {
             let dropped = walk.at.mark.dropped - group.at.mark.dropped;
@@ -159,7 +168,7 @@ impl Memory {
         self.exhausted = complete;
         let caught_up = complete && self.has_caught_up(pass.young(&walk.at.place).await?, pass.finish, now);
         let upto = walk.at.position();
-        Ok(Some(walk.slices.upto(&upto, caught_up)))
+        Ok(walk.slices.upto(&upto, caught_up))
     }
 
     /// Whether all that was committed when it first looked has been seen. What is ahead of its time does not count.

@@ -21,6 +21,7 @@ mod moment;
 mod settings;
 mod sentences;
 mod place;
+mod columns;
 mod relation;
 mod horizon;
 mod pass;

@@ -179,6 +179,15 @@ impl Micros {
     pub(super) fn timestamp(self) -> Option<Timestamp> {
         Timestamp::from_microsecond(self.0).ok().filter(|at| *at >= EARLIEST)
     }
+
+    /// One that no calendar here has, in words.
+    pub(super) fn beyond(self) -> String {
+        match self.0 {
+            i64::MAX => "infinity".to_owned(),
+            number if number < i64::MIN + 2 * SINCE_2000 => "-infinity".to_owned(),
+            number => format!("{number} microseconds since 1970"),
+        }
+    }
 }
 
 impl<'a> FromSql<'a> for Micros {

@@ -11,7 +11,6 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::super::fault::Fault;
-use super::super::image::{Images, Packed};
 use super::super::slices::Slices;
 use super::moment::{EARLIEST, Kind, Micros, NoMoment, separator};
 use super::place::{Mine, Place, RowPlace};
@@ -38,8 +37,9 @@ pub(super) struct Pass<'a> {
 pub(super) struct Walk {
     pub at: Mine,
     pub slices: Slices,
-    images: Images,
+    /// The row that was packed last: its values, where each ends, and its key.
     image: Packer,
+    ends: Vec<usize>,
     key: Packer,
 }
 
@@ -53,13 +53,14 @@ pub(super) enum End {
 }
 
 impl Walk {
-    pub(super) fn new(at: Mine, slices: Slices, relation: &Relation) -> Self {
-        Walk { at, slices, images: relation.images(), image: Packer::default(), key: Packer::default() }
+    pub(super) fn new(at: Mine, slices: Slices) -> Self {
+        Walk { at, slices, image: Packer::default(), ends: Vec::new(), key: Packer::default() }
     }
 
-    /// A row had columns that nobody knew of.
-    pub(super) fn is_puzzled(&self) -> bool {
-        self.images.is_puzzled()
+    /// What tells this version of the row from all others: a number made of everything in it. The row as it is now, delivered
+    /// again, has it again; one with other values has another, even if its moment is the same.
+    pub(super) fn version(&self) -> u64 {
+        Key::hash_of(self.image.since(0)) & i64::MAX as u64
     }
 }
 
@@ -92,10 +93,10 @@ impl Pass<'_> {
         for row in rows.iter().take(page) {
             let at = self.pass_to(walk, row)?;
             if at >= since {
-                let packed = self.pack(walk, row)?;
-                let id = walk.version(&packed);
+                self.pack(walk, row);
+                let id = walk.version();
                 if !walk.at.mark.has(id) {
-                    self.deliver(walk, &packed, at, id)?;
+                    self.deliver(walk, at, id);
                 }
             }
             let met =
@@ -221,51 +222,30 @@ impl Pass<'_> {
     }
 
     /// Reads the values of a row.
-    pub(super) fn pack(&self, walk: &mut Walk, row: &Row) -> Result<Packed, Fault> {
+    pub(super) fn pack(&self, walk: &mut Walk, row: &Row) {
         walk.image.clear();
-        let json: &str = row.get(1 + self.relation.ties());
-        let unreadable = || self.settings.names.unreadable("a row");
-        Ok(walk.images.pack(json, &mut walk.image).ok_or_else(unreadable)?)
+        walk.key.clear();
+        self.relation.row.pack(row, 1 + self.relation.ties(), &mut walk.image, &mut walk.ends);
+        self.relation.row.pack_key(&walk.image, &walk.ends, &mut walk.key);
     }
 
-    /// Adds the row that was packed last as a change at the present place, if its partition is asked for. Says whether it is.
-    pub(super) fn deliver(
-        &self,
-        walk: &mut Walk,
-        packed: &Packed,
-        at: Timestamp,
-        id: u64,
-    ) -> Result<bool, Fault> {
-        let partition = self.partition(walk, packed)?;
-        if !walk.slices.wants(partition) {
-            return Ok(false);
+    /// Adds the row that was packed last as a change at the present place, if its partition is asked for.
+    pub(super) fn deliver(&self, walk: &mut Walk, at: Timestamp, id: u64) {
+        if !self.is_wanted(walk) {
+            return;
         }
         let happened = Happened { position: walk.at.position(), id, op: Op::Upsert, at };
-        let after = (walk.images.columns(packed), packed.values(&walk.image));
-        walk.slices.add(partition, happened, walk.key.since(0), None, Some(after));
-        Ok(true)
+        let after = (&self.relation.row.names, walk.image.since(0));
+        walk.slices.add(self.partition(walk), happened, walk.key.since(0), None, Some(after));
     }
 
     /// The partition of the row that was packed last, as the slices know it: the rest of a number is the number itself.
-    fn partition(&self, walk: &mut Walk, packed: &Packed) -> Result<i32, Fault> {
-        walk.key.clear();
-        let unreadable = || self.settings.names.unreadable("a key");
-        walk.images.pack_key(packed, &walk.image, &mut walk.key).ok_or_else(unreadable)?;
-        let partition = partition_of_hash(Key::hash_of(walk.key.since(0)), self.settings.partitions);
-        Ok(partition.0 as i32)
+    fn partition(&self, walk: &Walk) -> i32 {
+        partition_of_hash(Key::hash_of(walk.key.since(0)), self.settings.partitions).0 as i32
     }
 
     /// Whether the partition of the row that was packed last is asked for.
-    pub(super) fn is_wanted(&self, walk: &mut Walk, packed: &Packed) -> Result<bool, Fault> {
-        let partition = self.partition(walk, packed)?;
-        Ok(walk.slices.wants(partition))
-    }
-}
-
-impl Walk {
-    /// What tells this version of the row from all others: a number made of everything in it. The row as it is now, delivered
-    /// again, has it again; one with other values has another, even if its moment is the same.
-    pub(super) fn version(&self, packed: &Packed) -> u64 {
-        Key::hash_of(packed.values(&self.image)) & i64::MAX as u64
+    pub(super) fn is_wanted(&self, walk: &Walk) -> bool {
+        walk.slices.wants(self.partition(walk))
     }
 }

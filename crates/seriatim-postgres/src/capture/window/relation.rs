@@ -2,12 +2,12 @@
 
 use deadpool_postgres::Transaction;
 use seriatim::value::Columns;
-use tokio_postgres::types::{Kind as Sort, Type};
+use tokio_postgres::types::Type;
 
 use super::super::fault::Fault;
-use super::super::image::Images;
 use super::super::names::{literal, quoted};
-use super::super::table::{self, Column};
+use super::super::table;
+use super::columns::RowColumns;
 use super::moment::{EARLIEST, Kind};
 use super::place::Place;
 use super::settings::{From, Settings};
@@ -24,6 +24,9 @@ pub(super) struct Relation {
     /// The table's name, or the query in parentheses.
     from: String,
     columns: Vec<(String, Type)>,
+    pub row: RowColumns,
+    /// The table, and what its columns looked like before they were looked at; none for a query.
+    pub table: Option<(u32, String)>,
     pub key: Vec<String>,
     /// What orders the rows of one moment and tells them apart.
     tie: Vec<Ordering>,
@@ -80,15 +83,15 @@ impl Reading {
     }
 }
 
-/// What stands for the rows in SQL, and the primary key's columns.
-type Source = (String, Vec<String>);
+/// What stands for the rows in SQL, the primary key's columns, and the table.
+type Source = (String, Vec<String>, Option<(u32, String)>);
 
 impl Relation {
     pub(super) async fn inspect(transaction: &Transaction<'_>, settings: &Settings) -> Result<Self, Fault> {
-        let (from, primary) = match &settings.from {
+        let (from, primary, table) = match &settings.from {
             From::Table => of_table(transaction, settings).await?,
             // On a line of its own, in case the query ends with a comment.
-            From::Query(query) => (format!("({}\n)", query.trim().trim_end_matches(';')), Vec::new()),
+            From::Query(query) => (format!("({}\n)", query.trim().trim_end_matches(';')), Vec::new(), None),
         };
         let said = |cause: tokio_postgres::Error| match is_transient(&cause) {
             true => Fault::from(cause),
@@ -121,15 +124,20 @@ impl Relation {
             return Err(settings.needs_key().into());
         }
         let tie = if primary.is_empty() { &key } else { &primary };
+        let tie = tie.iter().map(|index| ordering(*index)).collect();
+        let changed_at = match kind {
+            // Wider than the column may be, so that every bound fits.
+            Kind::Number(_) => Ordering { cast: "pg_catalog.int8".to_owned(), ..ordering(at) },
+            _ => ordering(at),
+        };
+        let key: Vec<String> = key.iter().map(|index| columns[*index].0.clone()).collect();
         let relation = Relation {
-            key: key.iter().map(|index| columns[*index].0.clone()).collect(),
-            tie: tie.iter().map(|index| ordering(*index)).collect(),
+            row: RowColumns::new(&columns, &key),
+            table,
+            key,
+            tie,
             tie_is_primary: !primary.is_empty(),
-            changed_at: match kind {
-                // Wider than the column may be, so that every bound fits.
-                Kind::Number(_) => Ordering { cast: "pg_catalog.int8".to_owned(), ..ordering(at) },
-                _ => ordering(at),
-            },
+            changed_at,
             from,
             kind,
             columns,
@@ -159,13 +167,6 @@ impl Relation {
         Columns::new(&self.key)
     }
 
-    /// What reads the JSON of rows.
-    pub(super) fn images(&self) -> Images {
-        let columns = self.columns.iter().zip(1..).map(|((name, of), number)| column(name, of, number));
-        let key = self.key.iter().map(|name| vec![name.clone()]).collect::<Vec<_>>();
-        Images::of_columns(columns.collect(), &key)
-    }
-
     fn at(&self) -> String {
         format!("{ROW}.{}", quoted(&self.changed_at.name))
     }
@@ -188,14 +189,8 @@ impl Relation {
         let mut list = vec![self.moment()];
         list.extend(self.tie_columns().iter().map(|tie| format!("{tie}::pg_catalog.text")));
         match read {
-            Read::Rows => list.push(format!("pg_catalog.row_to_json({ROW})::pg_catalog.text")),
-            Read::Keys => {
-                let key = self.key.iter().map(|name| format!("{ROW}.{}", quoted(name))).collect::<Vec<_>>();
-                list.push(format!(
-                    "(select pg_catalog.row_to_json(k)::pg_catalog.text from (select {}) k)",
-                    key.join(", ")
-                ));
-            }
+            Read::Rows => list.push(self.row.all(ROW)),
+            Read::Keys => list.push(self.row.of_key(ROW)),
             Read::Places => {}
         }
         list.join(", ")
@@ -306,28 +301,6 @@ impl Relation {
     }
 }
 
-/// A column as images need to know it.
-fn column(name: &str, of: &Type, number: i16) -> Column {
-    let (sort, category) = match of.kind() {
-        Sort::Array(_) => ('b', 'A'),
-        Sort::Composite(_) => ('c', 'C'),
-        Sort::Enum(_) => ('e', 'E'),
-        _ => ('b', ' '),
-    };
-    Column {
-        number,
-        name: name.to_owned(),
-        base: of.oid(),
-        sort,
-        category,
-        base_name: of.name().to_owned(),
-        type_name: of.name().to_owned(),
-        not_null: false,
-        collation: None,
-        deterministic: true,
-    }
-}
-
 async fn of_table(transaction: &Transaction<'_>, settings: &Settings) -> Result<Source, Fault> {
     let names = &settings.names;
     let Some(oid) = table::find(transaction, names).await? else {
@@ -343,5 +316,5 @@ async fn of_table(transaction: &Transaction<'_>, settings: &Settings) -> Result<
     if !row.get::<_, bool>(3) {
         return Err(names.missing_grant(&role, &format!("grant select on {from} to {role}")).into());
     }
-    Ok((from, row.get(5)))
+    Ok((from, row.get(5), Some((oid, row.get(6)))))
 }

@@ -28,14 +28,14 @@ struct Young {
     at: Timestamp,
 }
 
-/// Delivers the rows that have waited too long, those first that have waited longest. Says whether it delivered any.
+/// Delivers the rows that have waited too long, those first that have waited longest.
 pub(super) async fn deliver(
     walk: &mut Walk,
     pass: &Pass<'_>,
     memory: &mut Restless<u64>,
     now: Timestamp,
-) -> Result<bool, Fault> {
-    let Some(separator) = pass.separator(&walk.at.place).await? else { return Ok(false) };
+) -> Result<(), Fault> {
+    let Some(separator) = pass.separator(&walk.at.place).await? else { return Ok(()) };
     let least = pass.relation.kind.least(pass.finish.max(EARLIEST), separator);
     let young = all_young(pass, &least).await?;
     let waited = memory.look(now, young.iter().map(|row| (row.identity, row.at)));
@@ -44,26 +44,25 @@ pub(super) async fn deliver(
     waiting.sort_by_key(|(since, _)| *since);
     waiting.truncate(MOST_EARLY.saturating_sub(walk.at.mark.early.len()));
     if waiting.is_empty() {
-        return Ok(false);
+        return Ok(());
     }
     let column = |index: usize| waiting.iter().map(|(_, row)| row.tie[index].clone()).collect();
     let ties: Vec<Vec<String>> = (0..pass.relation.ties()).map(column).collect();
     let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&least];
     parameters.extend(ties.iter().map(|list| list as &(dyn ToSql + Sync)));
     let statement = pass.transaction.prepare_cached(&pass.relation.with_ties()).await?;
-    let mut delivered = false;
     // As they are now: who has changed again in between is delivered as it has become.
     for row in pass.transaction.query(&statement, &parameters).await? {
         let (Ok((_, at)), Some(tie)) = (pass.moment(&row), pass.tie(&row)) else { continue };
-        let packed = pass.pack(walk, &row)?;
-        let id = walk.version(&packed);
-        if !walk.at.mark.has(id) && pass.is_wanted(walk, &packed)? {
+        pass.pack(walk, &row);
+        let id = walk.version();
+        if !walk.at.mark.has(id) && pass.is_wanted(walk) {
             walk.at.mark.early.push((at, id));
-            delivered |= pass.deliver(walk, &packed, at, id)?;
+            pass.deliver(walk, at, id);
             memory.forget(&identity(&tie));
         }
     }
-    Ok(delivered)
+    Ok(())
 }
 
 async fn all_young(pass: &Pass<'_>, least: &str) -> Result<Vec<Young>, Fault> {

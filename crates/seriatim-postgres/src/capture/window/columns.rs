@@ -1,0 +1,174 @@
+//! The columns of a window's rows: how each is selected, and packed as the journal's images have it.
+//!
+//! Most values come in PostgreSQL's binary form, which is three times as fast as JSON. What has no such form here comes as JSON.
+
+use std::sync::Arc;
+
+use seriatim::value::{Columns, Packer, Value};
+use tokio_postgres::Row;
+use tokio_postgres::types::{Kind as Sort, Type};
+
+use super::super::image::pack_normal;
+use super::super::names::quoted;
+use super::super::table::Column;
+use super::super::value::Reading;
+use super::moment::Micros;
+
+/// How a column comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Integer,
+    Text,
+    Bool,
+    Real,
+    Time,
+    LocalTime,
+    Json(Reading),
+}
+
+/// The columns of rows.
+#[derive(Debug)]
+pub(super) struct RowColumns {
+    pub names: Columns,
+    ways: Vec<Way>,
+    /// Where the columns of the key are.
+    key: Vec<usize>,
+}
+
+impl Way {
+    fn of(name: &str, of: &Type) -> Self {
+        match *of {
+            Type::INT2 | Type::INT4 | Type::INT8 => Way::Integer,
+            Type::TEXT | Type::VARCHAR => Way::Text,
+            Type::BOOL => Way::Bool,
+            Type::FLOAT8 => Way::Real,
+            Type::TIMESTAMPTZ => Way::Time,
+            Type::TIMESTAMP => Way::LocalTime,
+            _ => Way::Json(Reading::of(&column(name, of))),
+        }
+    }
+
+    /// Always of the same type, so that a statement outlives a change of the column's.
+    fn selected(self, column: &str) -> String {
+        match self {
+            Way::Integer => format!("{column}::pg_catalog.int8"),
+            Way::Text => format!("{column}::pg_catalog.text"),
+            Way::Bool => format!("{column}::pg_catalog.bool"),
+            Way::Real => format!("{column}::pg_catalog.float8"),
+            Way::Time => format!("{column}::pg_catalog.timestamptz"),
+            Way::LocalTime => format!("{column}::pg_catalog.timestamp"),
+            Way::Json(_) => format!("pg_catalog.to_json({column})::pg_catalog.text"),
+        }
+    }
+
+    fn pack(self, row: &Row, index: usize, packer: &mut Packer) {
+        match self {
+            Way::Integer => pack(row.get::<_, Option<i64>>(index), packer, Packer::integer),
+            Way::Text => pack(row.get::<_, Option<&str>>(index), packer, Packer::text),
+            Way::Real => pack(row.get::<_, Option<f64>>(index), packer, Packer::real),
+            Way::Bool => {
+                pack(row.get::<_, Option<bool>>(index), packer, |packer, yes| {
+                    packer.value(&Value::Bool(yes))
+                });
+            }
+            Way::Time | Way::LocalTime => pack(row.get::<_, Option<Micros>>(index), packer, pack_time),
+            Way::Json(reading) => {
+                pack(row.get::<_, Option<&str>>(index), packer, |packer, json| reading.pack(json, packer));
+            }
+        }
+    }
+}
+
+fn pack<T>(value: Option<T>, packer: &mut Packer, some: impl FnOnce(&mut Packer, T)) {
+    match value {
+        Some(value) => some(packer, value),
+        None => packer.null(),
+    }
+}
+
+fn pack_time(packer: &mut Packer, at: Micros) {
+    match at.timestamp() {
+        Some(at) => packer.value(&Value::Time(at)),
+        None => packer.value(&Value::Text(Arc::from(at.beyond().as_str()))),
+    }
+}
+
+impl RowColumns {
+    /// These columns, of which these are the key.
+    pub(super) fn new(columns: &[(String, Type)], key: &[String]) -> Self {
+        let names = Columns::new(columns.iter().map(|(name, _)| name.as_str()));
+        let ways = columns.iter().map(|(name, of)| Way::of(name, of)).collect();
+        let key = key.iter().filter_map(|name| columns.iter().position(|(known, _)| known == name)).collect();
+        RowColumns { names, ways, key }
+    }
+
+    fn selected(&self, row: &str, index: usize) -> String {
+        let name = self.names.names().nth(index).unwrap_or_default();
+        self.ways[index].selected(&format!("{row}.{}", quoted(name)))
+    }
+
+    /// What selects all columns of a row of this name.
+    pub(super) fn all(&self, row: &str) -> String {
+        (0..self.ways.len()).map(|index| self.selected(row, index)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What selects the columns of the key.
+    pub(super) fn of_key(&self, row: &str) -> String {
+        self.key.iter().map(|index| self.selected(row, *index)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Packs a row whose columns begin there; `ends` gets the place behind each value.
+    pub(super) fn pack(&self, row: &Row, from: usize, packer: &mut Packer, ends: &mut Vec<usize>) {
+        ends.clear();
+        for (index, way) in self.ways.iter().enumerate() {
+            way.pack(row, from + index, packer);
+            ends.push(packer.len());
+        }
+    }
+
+    /// Packs the key of a row that is packed, alone, in this packer.
+    pub(super) fn pack_key(&self, image: &Packer, ends: &[usize], key: &mut Packer) {
+        for index in &self.key {
+            let start = if *index == 0 { 0 } else { ends[index - 1] };
+            self.pack_in_key(*index, &image.since(start)[..ends[*index] - start], key);
+        }
+    }
+
+    /// Packs the key of a row of which only that was read.
+    pub(super) fn pack_key_of(&self, row: &Row, from: usize, key: &mut Packer) {
+        for (place, index) in self.key.iter().enumerate() {
+            let mut one = Packer::default();
+            self.ways[*index].pack(row, from + place, &mut one);
+            self.pack_in_key(*index, one.since(0), key);
+        }
+    }
+
+    fn pack_in_key(&self, index: usize, value: &[u8], key: &mut Packer) {
+        match self.ways[index] {
+            Way::Json(Reading::Decimal) => pack_normal(value, key),
+            _ => key.packed(value),
+        }
+    }
+}
+
+/// A column as its reading needs to know it.
+fn column(name: &str, of: &Type) -> Column {
+    let (sort, category) = match of.kind() {
+        Sort::Array(_) => ('b', 'A'),
+        Sort::Composite(_) => ('c', 'C'),
+        Sort::Enum(_) => ('e', 'E'),
+        _ => ('b', ' '),
+    };
+    Column {
+        number: 0,
+        name: name.to_owned(),
+        base: of.oid(),
+        sort,
+        category,
+        base_name: of.name().to_owned(),
+        type_name: of.name().to_owned(),
+        not_null: false,
+        collation: None,
+        deterministic: true,
+    }
+}
