@@ -84,7 +84,7 @@ impl WindowCapture {
 
     async fn counted(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, Fault> {
         let (mut client, relation) = self.look().await?;
-        let transaction = reading(&mut client).await?;
+        let transaction = reading(&mut client, &relation).await?;
         lag::lag(&self.pass(&transaction, &relation), cursors).await
     }
 
@@ -92,7 +92,7 @@ impl WindowCapture {
         let (mut client, relation) = self.look().await?;
         let look = horizon::look(&client).await?;
         let mut blockers = lag::held_by(&self.settings, &look);
-        let transaction = reading(&mut client).await?;
+        let transaction = reading(&mut client, &relation).await?;
         blockers.extend(lag::ahead_of_time(&self.pass(&transaction, &relation), look.now).await?);
         Ok(blockers)
     }

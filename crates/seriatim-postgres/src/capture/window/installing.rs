@@ -26,7 +26,7 @@ impl WindowCapture {
             return Err(self.settings.wrong_rules(&wrong).into());
         }
         let (mut client, relation) = self.look().await?;
-        let transaction = reading(&mut client).await?;
+        let transaction = reading(&mut client, &relation).await?;
         let limit = Limit { rows: 1, bytes: usize::MAX };
         let (names, partitions) = (&self.settings.names, self.settings.partitions);
         let slices = Slices::new(&names.feed, partitions, &relation.key_columns(), &[], limit);
@@ -43,7 +43,7 @@ impl WindowCapture {
             let (what, remedy) = self.settings.blind(&blind);
             Blocker { what, remedy }
         });
-        let transaction = reading(&mut client).await?;
+        let transaction = reading(&mut client, &relation).await?;
         let index = lag::missing_index(&transaction, &self.settings, &relation).await?;
         Ok(index.into_iter().chain(blind).collect())
     }

@@ -19,6 +19,7 @@ use super::restless;
 use super::settings::{Horizon, Settings};
 use crate::database::Client;
 
+const SEARCH_PATH: &str = include_str!("../../../queries/window_search_path.sql");
 const BEGIN: &str = include_str!("../../../queries/window_begin.sql");
 
 /// After so long, the columns are looked at again.
@@ -41,19 +42,23 @@ pub(super) struct Memory {
 }
 
 /// A transaction that cannot write, in which names mean what they mean to the role; and what the columns of a table look like.
-pub(super) async fn begin(
-    client: &mut Client,
+async fn begin<'c>(
+    client: &'c mut Client,
+    search_path: &str,
     table: Option<u32>,
-) -> Result<(Transaction<'_>, Option<String>), Fault> {
+) -> Result<(Transaction<'c>, Option<String>), Fault> {
     let transaction = client.build_transaction().read_only(true).start().await?;
     let statement = transaction.prepare_cached(BEGIN).await?;
-    let looks = transaction.query_one(&statement, &[&table]).await?.get(1);
+    let looks = transaction.query_one(&statement, &[&table, &search_path]).await?.get(1);
     Ok((transaction, looks))
 }
 
 /// A transaction that cannot write.
-pub(super) async fn reading(client: &mut Client) -> Result<Transaction<'_>, Fault> {
-    Ok(begin(client, None).await?.0)
+pub(super) async fn reading<'c>(
+    client: &'c mut Client,
+    relation: &Relation,
+) -> Result<Transaction<'c>, Fault> {
+    Ok(begin(client, &relation.search_path, None).await?.0)
 }
 
 impl Memory {
@@ -70,8 +75,9 @@ impl Memory {
             return Ok(Arc::clone(relation));
         }
         self.relation = None;
-        let transaction = reading(client).await?;
-        let relation = Arc::new(Relation::inspect(&transaction, settings).await?);
+        let search_path: String = client.query_one(SEARCH_PATH, &[]).await?.get(0);
+        let (transaction, _) = begin(client, &search_path, None).await?;
+        let relation = Arc::new(Relation::inspect(&transaction, settings, &search_path).await?);
         self.relation = Some((now, Arc::clone(&relation)));
         Ok(relation)
     }
@@ -125,7 +131,7 @@ impl Memory {
         let Some(horizon) = horizon else { return Ok(Some(slices.upto(&group.at.position(), false))) };
         // Nothing that is committed from here on is older than the horizon, so it may well be seen later.
         let (oid, looked) = relation.table.clone().unzip();
-        let (transaction, looks) = begin(client, oid).await?;
+        let (transaction, looks) = begin(client, &relation.search_path, oid).await?;
         if looks != looked {
             self.forget_relation();
             return Ok(None);

@@ -25,6 +25,8 @@ pub(super) struct Relation {
     from: String,
     columns: Vec<(String, Type)>,
     pub row: RowColumns,
+    /// Where names in the rows' query are looked for.
+    pub search_path: String,
     /// The table, and what its columns looked like before they were looked at; none for a query.
     pub table: Option<(u32, String)>,
     pub key: Vec<String>,
@@ -87,7 +89,11 @@ impl Reading {
 type Source = (String, Vec<String>, Option<(u32, String)>);
 
 impl Relation {
-    pub(super) async fn inspect(transaction: &Transaction<'_>, settings: &Settings) -> Result<Self, Fault> {
+    pub(super) async fn inspect(
+        transaction: &Transaction<'_>,
+        settings: &Settings,
+        search_path: &str,
+    ) -> Result<Self, Fault> {
         let (from, primary, table) = match &settings.from {
             From::Table => of_table(transaction, settings).await?,
             // On a line of its own, in case the query ends with a comment.
@@ -133,6 +139,7 @@ impl Relation {
         let key: Vec<String> = key.iter().map(|index| columns[*index].0.clone()).collect();
         let relation = Relation {
             row: RowColumns::new(&columns, &key),
+            search_path: search_path.to_owned(),
             table,
             key,
             tie,
