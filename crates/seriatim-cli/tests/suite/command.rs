@@ -311,3 +311,16 @@ fn commands_and_webhooks_can_be_measured() {
         report["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["command-echo", "webhook-echo"]);
 }
+
+#[test]
+fn postgresql_can_be_measured_without_a_url() {
+    let shop = Shop::empty();
+    let names = ["journal-drain-postgres", "capture-journal-postgres-1000", "latency-journal-postgres"];
+    let output =
+        program(&shop, &format!("bench {} --changes 4000 --json", names.join(" "))).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| row["name"].as_str().unwrap()).collect::<Vec<_>>(), names);
+    assert!(rows[2]["p50_ms"].as_f64().unwrap() <= rows[2]["p99_ms"].as_f64().unwrap(), "{report}");
+}
