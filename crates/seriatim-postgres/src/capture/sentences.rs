@@ -117,6 +117,16 @@ impl Names {
         attention(what, remedy)
     }
 
+    pub(crate) fn inverted(&self) -> SourceError {
+        let what = format!(
+            "feed {}: a trigger or foreign key that may write to {:?} in the middle of a statement on it was made while it was \
+             watched, and was at work before that was noticed: the order of those changes is not recorded",
+            self.feed, self.table
+        );
+        let remedy = format!("run `seriatim watch {}`, then {}", self.feed, self.read_all_again());
+        attention(what, remedy)
+    }
+
     pub(crate) fn registered_elsewhere(&self) -> SourceError {
         let what = format!(
             "feed {} already watches another table, or this one by another key or capture",

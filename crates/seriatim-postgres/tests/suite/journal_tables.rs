@@ -260,20 +260,50 @@ async fn a_before_trigger_that_makes_room_comes_before_what_it_makes_room_for() 
     assert_eq!(told, expected(&[(1, &["insert 1", "delete", "insert 2"]), (2, &["insert 1"])]));
 }
 
+/// A trigger that writes to the row that it is called for.
+const DOUBLE: &str = "create function double() returns trigger language plpgsql as $$ begin
+        if new.amount < 100 then update orders set amount = amount * 10 where id = new.id; end if;
+        return null; end $$;
+    create trigger double after insert or update on orders for each row execute function double()";
+
 #[tokio::test]
 async fn a_trigger_that_is_added_later_is_noticed() {
     let shop = Shop::with(ORDERS).await;
     let mut follower = shop.follow(Start::Now).await;
-    shop.sql(
-        "create function double() returns trigger language plpgsql as $$ begin
-             if new.amount < 100 then update orders set amount = amount * 10 where id = new.id; end if;
-             return null; end $$;
-         create trigger double after insert or update on orders for each row execute function double()",
-    )
-    .await;
+    shop.sql(DOUBLE).await;
     assert_eq!(follower.all().await, []);
     shop.sql("insert into orders values (1, 1)").await;
     assert_eq!(by_key(&follower.all().await), expected(&[(1, &["insert 1", "update 10", "update 100"])]));
+}
+
+#[tokio::test]
+async fn what_a_trigger_wrote_before_it_was_noticed_is_not_delivered_out_of_order() {
+    for isolation in ["read committed", "repeatable read"] {
+        let shop = Shop::with(ORDERS).await;
+        let mut follower = shop.follow(Start::Now).await;
+        let writer = shop.session().await;
+        run(&writer, &format!("begin isolation level {isolation}; select 1")).await;
+        // Made and fired before anybody looks at the table again. A snapshot from before does not show it, and yet it fires.
+        shop.sql(DOUBLE).await;
+        run(&writer, "insert into orders values (2, 50); commit").await;
+        let mut refused = String::new();
+        for _ in 0..100 {
+            refused = follower.try_read(LIMIT).await.err().map_or(refused, |refused| refused.to_string());
+        }
+        assert!(refused.contains("in the middle of a statement"), "{refused}");
+        assert!(refused.contains("`seriatim watch orders`"), "{refused}");
+        follower.capture.install(&follower.consumer, &Start::Now).await.unwrap();
+        let refused = follower.try_read(LIMIT).await.unwrap_err().to_string();
+        assert!(refused.contains("rewind orders --to beginning"), "{refused}");
+        let start = follower.capture.rewind(&follower.consumer, &Start::Beginning).await.unwrap();
+        follower.cursors.iter_mut().for_each(|cursor| cursor.after = start.clone());
+        shop.sql("insert into orders values (3, 10)").await;
+        assert_eq!(
+            by_key(&follower.all().await),
+            expected(&[(2, &["upsert 500"]), (3, &["insert 10", "update 100"])]),
+            "from then on in order"
+        );
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use seriatim::source::{Consumer, Cursor, Feed, Limit, SourceError, Start};
 use seriatim_postgres::tokio_postgres::Client;
 use seriatim_postgres::{Capture, Source};
 
-use crate::support::Place;
+use crate::support::{Place, until};
 
 pub const LIMIT: Limit = Limit { rows: 1000, bytes: usize::MAX };
 
@@ -142,6 +142,16 @@ impl Follower {
     pub async fn consumed(&self) -> u64 {
         let positions: Vec<Position> = self.cursors.iter().map(|cursor| cursor.after.clone()).collect();
         self.capture.consumed(&self.consumer, &positions).await.unwrap()
+    }
+
+    /// Consumes until the query counts this many. Once is not always enough: nothing is forgotten while numbers are being given,
+    /// and a sequencer runs beside every test.
+    pub async fn consumes_until(&self, shop: &Shop, count: i64, query: &str) {
+        until(&format!("{query} gives {count}"), async || {
+            self.consumed().await;
+            shop.number(query).await == count
+        })
+        .await;
     }
 }
 

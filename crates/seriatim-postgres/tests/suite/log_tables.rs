@@ -44,12 +44,7 @@ async fn deletes_are_told_to_those_who_asked() {
         "one has not passed it"
     );
     without.drain().await;
-    without.consumed().await;
-    assert_eq!(
-        shop.number("select count(*) from seriatim.log_id_orders_keys where id = 3").await,
-        0,
-        "forgotten"
-    );
+    without.consumes_until(&shop, 0, "select count(*) from seriatim.log_id_orders_keys where id = 3").await;
     assert_eq!(shop.number("select count(*) from seriatim.log_id_orders_keys where id = 2").await, 1);
 }
 

@@ -27,6 +27,7 @@ const NO_PRUNING: &str = "select pg_advisory_xact_lock(hashtextextended('seriati
 const REBIND: &str = include_str!("../../../queries/capture_rebind.sql");
 const TICK_NOW: &str = include_str!("../../../queries/journal_tick_now.sql");
 const TICK_BEFORE: &str = include_str!("../../../queries/tick_before.sql");
+const INVERTED_FORGET: &str = include_str!("../../../queries/journal_inverted_forget.sql");
 const FLOOR: &str = include_str!("../../../queries/capture_floor.sql");
 
 /// Opens the feed and returns where the consumer begins.
@@ -112,10 +113,31 @@ async fn reopened(
         .into());
     }
     match wrong {
-        _ if watched.triggers && !watched.is_outdated() => Ok(()),
-        Wrong::Refuse if !watched.triggers => Err(names.triggers_gone().into()),
-        _ => make_anew(base, client, registration.capture).await,
+        _ if watched.triggers && !watched.is_outdated() => {}
+        Wrong::Refuse if !watched.triggers => return Err(names.triggers_gone().into()),
+        _ => make_anew(base, client, registration.capture).await?,
     }
+    match wrong {
+        Wrong::Refuse => Ok(()),
+        Wrong::Repair => pass_over_inverted(base, client, &watched).await,
+    }
+}
+
+/// Where statements were noted before those that they are inside of, nobody may read on: whoever stands before this moment is
+/// refused, and reads all rows again.
+async fn pass_over_inverted(
+    base: &Base,
+    client: &mut crate::database::Client,
+    watched: &Watched,
+) -> Result<(), Fault> {
+    let id = watched.entry.id;
+    let transaction = locked(base, client).await?;
+    let forget = INVERTED_FORGET.replace("journal_N", &format!("journal_{id}"));
+    if transaction.execute(&*base.database.sql(&forget), &[&watched.table.oid]).await? > 0 {
+        refuse_what_is_before(base, &transaction, id).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
 }
 
 /// The table is gone. One of the same name that was made since is watched instead, if that is wanted.
@@ -196,10 +218,16 @@ pub(super) async fn make_anew(
     transaction.batch_execute(&base.database.sql(&watched.sql().make_anew())).await?;
     registry::note_known(&transaction, &base.database, id, &watched.known).await?;
     if !watched.triggers {
-        let tick: i64 = transaction.query_one(&*base.database.sql(TICK_NOW), &[&id]).await?.get(0);
-        transaction.execute(&*base.database.sql(FLOOR), &[&id, &tick]).await?;
+        refuse_what_is_before(base, &transaction, id).await?;
     }
     transaction.commit().await?;
+    Ok(())
+}
+
+/// Positions from before this moment are refused from now on.
+async fn refuse_what_is_before(base: &Base, client: &impl GenericClient, id: i64) -> Result<(), Fault> {
+    let tick: i64 = client.query_one(&*base.database.sql(TICK_NOW), &[&id]).await?.get(0);
+    client.execute(&*base.database.sql(FLOOR), &[&id, &tick]).await?;
     Ok(())
 }
 

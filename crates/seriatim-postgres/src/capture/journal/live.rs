@@ -17,6 +17,7 @@ use super::super::fault::Fault;
 use super::super::kind::Base;
 use super::backfill::{Fresh, id_of_existing};
 use super::emit::{Emit, Noted};
+use super::nested::{INVERTED, PERHAPS_INVERTED};
 use super::position::{Group, Inside, Live, Place};
 use super::raw::{Moment, Raw};
 use super::watched::Watched;
@@ -227,6 +228,7 @@ impl Pass<'_> {
     ) -> Result<bool, Fault> {
         let mut rows = pin!(rows);
         let mut count = 0;
+        let mut doubtful = false;
         while let Some(row) = rows.try_next().await? {
             count += 1;
             let noted = Noted {
@@ -237,11 +239,26 @@ impl Pass<'_> {
                 before: row.get::<_, Option<Raw<'_>>>(4).map(|raw| raw.0),
                 after: row.get::<_, Option<Raw<'_>>>(5).map(|raw| raw.0),
             };
+            match noted.op {
+                INVERTED => return Err(self.base.settings.names.inverted().into()),
+                PERHAPS_INVERTED => {
+                    doubtful = true;
+                    progress.after = noted.id;
+                    continue;
+                }
+                _ => {}
+            }
             let existed = self.fresh.is_some() && row.get::<_, Option<bool>>(6) == Some(true);
             self.emit(&noted, existed, progress, emit)?;
             if emit.slices.full() {
-                return Ok(false);
+                break;
             }
+        }
+        if doubtful {
+            self.refuse_inverted().await?;
+        }
+        if emit.slices.full() {
+            return Ok(false);
         }
         progress.left = progress.left.saturating_sub(count);
         match (count as i64) < limit {
@@ -250,6 +267,15 @@ impl Pass<'_> {
                 Ok(true)
             }
             false => Ok(false),
+        }
+    }
+
+    /// A transaction could not tell whether something writes to the table in the middle of statements: now it can be told.
+    async fn refuse_inverted(&self) -> Result<(), Fault> {
+        let sql = self.base.database.sql("select seriatim.table_nests($1)");
+        match self.client.query_one(&*sql, &[&self.watched.table.oid]).await?.get(0) {
+            true => Err(self.base.settings.names.inverted().into()),
+            false => Ok(()),
         }
     }
 

@@ -5,7 +5,30 @@
 //! What a row's trigger wrote after the rows waits in a table of its own until the outermost statement has noted its rows; what
 //! one wrote before them (a `before` trigger) is noted at once.
 
+//!
+//! Triggers that are not prepared for this note their doubt where it happens to them ([`doubt`]), and readers go no further.
+
 use super::triggers::{Event, Journal, Target};
+
+/// The `op` of a row that says: a statement inside of another one on this table was noted before it.
+pub(super) const INVERTED: char = '!';
+
+/// The `op` of a row that says so of a table that may have such statements by now. A transaction with an old snapshot cannot tell.
+pub(super) const PERHAPS_INVERTED: char = '?';
+
+/// What is done first where no such trigger was known of.
+pub(super) fn doubt(journal: &Journal<'_>, direct: &Target<'_>) -> String {
+    let (table, next, oid) = (&direct.table, journal.next(), journal.table.oid);
+    let note = |op| format!("insert into {table} (id, op) values ({next}, '{op}')");
+    format!(
+        "    if pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1 then\n        \
+         if seriatim.table_nests({oid}) then\n            {};\n        \
+         elsif pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.<>) 'read committed' then\n            {};\n        \
+         end if;\n    end if;\n",
+        note(INVERTED),
+        note(PERHAPS_INVERTED)
+    )
+}
 
 /// The functions around a statement.
 pub(super) fn functions(journal: &Journal<'_>) -> String {

@@ -136,7 +136,8 @@ impl Journal<'_> {
             true => nested::body(self, event, &direct),
             false => {
                 let counted = if self.pairs(event) { "declare\n    noted bigint;\n" } else { "" };
-                format!("{counted}begin\n{}    return null;\nend\n", self.note(event, &direct))
+                let doubt = nested::doubt(self, &direct);
+                format!("{counted}begin\n{doubt}{}    return null;\nend\n", self.note(event, &direct))
             }
         }
     }
