@@ -1,5 +1,6 @@
 //! Window feeds on PostgreSQL, from outside: what is late is waited for, named, and delivered.
 
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use seriatim_testkit::servers::Postgres;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
 
-use crate::shop::Shop;
+use crate::shop::{Shop, finish};
 
 const CONFIG: &str = r#"store = "URL"
 [source.shop]
@@ -156,6 +157,23 @@ fn of_two_processes_one_works_and_when_it_is_killed_the_other_goes_on() {
     until("the other one goes on", || fleet.told().len() == 103);
     let expected: Vec<i64> = (1..=3).chain(100..=149).chain(200..=249).collect();
     assert_eq!(fleet.told(), expected, "none twice, and in order");
+}
+
+#[test]
+fn a_host_whose_clock_is_wrong_by_a_day_handles_the_same() {
+    for wrong_by in ["+1d", "-1d"] {
+        let fleet = Fleet::new();
+        let once = |expected: &[i64]| {
+            let line = format!("-f {wrong_by} {} run --once", crate::shop::PROGRAM);
+            finish(&mut fleet.shop.command_of(Path::new("faketime"), &line)).expect(0, &[]);
+            assert_eq!(fleet.told(), expected, "by a clock that is wrong by {wrong_by}");
+        };
+        once(&[1, 2, 3]);
+        fleet.sql("insert into orders values (4, 40, now()), (5, 50, now() + interval '1 hour')");
+        once(&[1, 2, 3, 4]);
+        fleet.sql("insert into orders values (6, 60)");
+        once(&[1, 2, 3, 4, 6]);
+    }
 }
 
 #[test]
