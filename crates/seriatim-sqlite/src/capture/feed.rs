@@ -20,7 +20,7 @@ use super::registry::{self, COMPONENT, Registration};
 use super::settings::Settings;
 use super::shown::{Noting, Shown};
 use super::table::{self, Table};
-use super::watched::{Watched, checked_key, gone};
+use super::watched::{Watched, checked_key, delivered, gone};
 use super::{consumers, lag, prune};
 use crate::database::Database;
 use crate::migrate::migrate;
@@ -211,6 +211,7 @@ impl Capture {
             // Refused before anything is written.
             if registry::registration(connection, &who)?.is_none() {
                 Watched::by_settings(connection, &settings)?;
+                delivered(connection, &Table::inspect(connection, &settings.names)?, &settings)?;
             }
             migrate(connection, &COMPONENT)?;
             let transaction = write(connection)?;
@@ -219,6 +220,7 @@ impl Capture {
                 Some(registration) => reopened(&transaction, &settings, registration, wrong)?,
                 None => install::install(&transaction, &settings)?,
             };
+            delivered(&transaction, &watched.table, &settings)?;
             match wrong {
                 _ if !watched.outdated => {}
                 Wrong::Refuse => install::learn(&transaction, &watched, &settings, verified)?,

@@ -8,14 +8,18 @@ use seriatim::source::{Consumer, Install, Installed, Shape, SourceError, Start};
 use super::fault::{Fault, run};
 use super::feed::Wrong;
 use super::table::Table;
-use super::watched::{Watched, checked_key};
+use super::watched::{Watched, checked_key, delivered};
 use super::{Capture, install, registry};
 
 #[async_trait]
 impl Install for Capture {
     async fn check(&self) -> Result<Installed, SourceError> {
         let settings = self.settings.clone();
-        let look = move |connection: &mut Connection| Watched::by_settings(connection, &settings);
+        let look = move |connection: &mut Connection| {
+            let table = Table::inspect(connection, &settings.names)?;
+            delivered(connection, &table, &settings)?;
+            Watched::by_settings(connection, &settings)
+        };
         let found = run(&self.looking().await?, "checking", look).await?;
         Ok(if found.is_some() { Installed::Installed } else { Installed::NotYet })
     }
@@ -48,8 +52,9 @@ impl Install for Capture {
         let look = move |connection: &mut Connection| {
             let table = Table::inspect(connection, &settings.names)?;
             let key = checked_key(&table, &settings)?;
-            let columns: Vec<String> = table.columns.into_iter().map(|column| column.name).collect();
-            Ok(Shape { key: key.into_iter().map(|slot| columns[slot].clone()).collect(), columns })
+            let name = |slot: &usize| table.columns[*slot].name.clone();
+            let columns = delivered(connection, &table, &settings)?.iter().map(name).collect();
+            Ok(Shape { key: key.iter().map(name).collect(), columns })
         };
         run(&self.looking().await?, "looking at", look).await
     }

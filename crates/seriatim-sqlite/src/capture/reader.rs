@@ -15,8 +15,9 @@ use super::names::Kind;
 use super::position::{BackfillPlace, Group, Place};
 use super::registry;
 use super::settings::Settings;
+use super::sieve::Sieve;
 use super::slices::Slices;
-use super::watched::{Shared, Watched};
+use super::watched::{self, Shared, Watched};
 
 /// What is known from one call to the next. Only the connections' threads lock it.
 #[derive(Debug, Default)]
@@ -24,6 +25,8 @@ pub(super) struct Reader {
     /// The capture, once it is found: from then on the table may be renamed.
     pub capture: Option<i64>,
     watched: Option<(i64, Shared)>,
+    /// The filter, for the table as it looked at that version of the schema.
+    sieve: Option<(i64, Option<Sieve>)>,
     first_changes: Option<FirstChanges>,
     last_read: Option<Sight>,
     /// The last number drawn when the triggers were last seen to be right.
@@ -72,10 +75,25 @@ impl Reader {
             Some(capture) => Watched::by_id(connection, capture, &settings.names)?,
             None => Watched::by_settings(connection, settings)?,
         };
-        let watched = Arc::new(found.ok_or_else(|| settings.names.not_installed())?);
+        let found = found.ok_or_else(|| settings.names.not_installed())?;
+        let watched = Arc::new(found.choosing(settings)?);
         self.capture = Some(watched.objects.capture);
         self.watched = Some((version, watched.clone()));
         Ok(watched)
+    }
+
+    /// The filter as it is for the table as it is now.
+    fn sieve(
+        &mut self,
+        connection: &Connection,
+        watched: &Watched,
+        settings: &Settings,
+    ) -> Result<Option<&Sieve>, Fault> {
+        let version = pragma(connection, "schema_version")?;
+        if self.sieve.as_ref().is_none_or(|(known, _)| *known != version) {
+            self.sieve = Some((version, watched::sieve(connection, &watched.table, settings)?));
+        }
+        Ok(self.sieve.as_ref().and_then(|(_, sieve)| sieve.as_ref()))
     }
 
     /// Reads on for the cursors that stand furthest behind.
@@ -94,27 +112,25 @@ impl Reader {
         if watched.outdated {
             return Ok(Outcome::Outdated);
         }
-        let pass = Pass {
-            connection: &transaction,
-            settings,
-            watched: &watched,
-            head: head_of(&transaction, &watched)?,
-        };
-        let sight = Sight::of(&transaction, pass.head)?;
+        let head = head_of(&transaction, &watched)?;
+        let sight = Sight::of(&transaction, head)?;
+        // Forgotten until it is done: an error on the way rolls the temporary table back.
+        let first_changes = self.first_changes.take();
+        let sieve = self.sieve(&transaction, &watched, settings)?;
+        let pass = Pass { connection: &transaction, settings, watched: &watched, sieve, head };
         let slices = Slices::new(&settings.names.feed, settings.partitions, &group.members, limit);
         let ahead = group.most.unwrap_or(u64::MAX);
         let rows = limit.rows.max(1);
-        let found = match &group.at {
-            Place::Live(after) => pass.live(*after, ahead, rows, slices)?,
+        let (found, first_changes) = match &group.at {
+            Place::Live(after) => (pass.live(*after, ahead, rows, slices)?, first_changes),
             Place::Backfill(after) => {
                 let rows = rows.min(usize::try_from(ahead).unwrap_or(usize::MAX));
-                // Forgotten until it is done: an error on the way rolls the temporary table back.
-                let (slices, filled) = pass.snapshot(after, rows, self.first_changes.take(), slices)?;
-                self.first_changes = Some(filled);
-                slices
+                let (slices, filled) = pass.snapshot(after, rows, first_changes, slices)?;
+                (slices, Some(filled))
             }
         };
         transaction.commit()?;
+        self.first_changes = first_changes;
         self.last_read = Some(sight);
         self.verified = Some(sight.head);
         Ok(Outcome::Slices(found))
@@ -159,6 +175,7 @@ struct Pass<'a> {
     connection: &'a Connection,
     settings: &'a Settings,
     watched: &'a Watched,
+    sieve: Option<&'a Sieve>,
     head: i64,
 }
 
@@ -169,8 +186,11 @@ impl Pass<'_> {
         let upto = self.head.min(after.saturating_add_unsigned(ahead));
         let span = Span { after, upto, rows, head: self.head };
         Ok(match self.settings.kind {
-            Kind::Journal => live::read(self.connection, self.watched, &span, slices)?,
-            Kind::Log => log::read(self.connection, self.watched, &span, deletes(self.settings), slices)?,
+            Kind::Journal => live::read(self.connection, self.watched, self.sieve, &span, slices)?,
+            Kind::Log => {
+                let deletes = deletes(self.settings);
+                log::read(self.connection, self.watched, self.sieve, &span, deletes, slices)?
+            }
         })
     }
 
@@ -188,7 +208,7 @@ impl Pass<'_> {
         };
         let filled = FirstChanges::fill(known, self.connection, self.watched, &registration, self.head)?;
         let chunk = Chunk { registration: &registration, after, rows };
-        Ok((backfill::read(self.connection, self.watched, &chunk, slices)?, filled))
+        Ok((backfill::read(self.connection, self.watched, self.sieve, &chunk, slices)?, filled))
     }
 }
 

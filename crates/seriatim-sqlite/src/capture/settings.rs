@@ -23,12 +23,26 @@ pub(super) struct Settings {
     pub partitions: u32,
     /// Log: deliver deletes too.
     pub deletes: bool,
+    /// Which rows; all when not given.
+    pub filter: Option<String>,
+    /// Which columns beside the key's; all when not given.
+    pub columns: Option<Vec<String>>,
     /// How often an idle feed looks.
     pub every: Duration,
 }
 
 impl Settings {
     pub(super) fn new(path: PathBuf, kind: Kind, names: Names) -> Self {
-        Settings { path, kind, names, key: None, partitions: PARTITIONS, deletes: false, every: EVERY }
+        Settings {
+            path,
+            kind,
+            names,
+            key: None,
+            partitions: PARTITIONS,
+            deletes: false,
+            filter: None,
+            columns: None,
+            every: EVERY,
+        }
     }
 }

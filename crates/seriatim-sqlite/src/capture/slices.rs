@@ -9,6 +9,7 @@ pub(super) use seriatim::source::Happened;
 use seriatim::source::{Limit, PackedChanges, Slice};
 use seriatim::value::{Columns, Key, Packer};
 
+use super::chosen::Chosen;
 use super::value::pack;
 
 /// A row of a running statement. Its columns are known to exist: the statement was made with them.
@@ -48,7 +49,7 @@ pub(super) struct WantedKey {
 
 /// Where the images of a change are in a row of a running statement: the places of their first columns.
 pub(super) struct Images<'a> {
-    pub columns: &'a Columns,
+    pub chosen: &'a Chosen,
     pub before: Option<usize>,
     pub after: Option<usize>,
 }
@@ -103,14 +104,14 @@ impl Slices {
     ) {
         let (partition, slice) = &mut self.slices[key.slice];
         let slice = slice.get_or_insert_with(|| PackedChanges::new(&self.feed, *partition, key_columns));
-        let columns = images.columns.len();
+        let Chosen { columns, places, .. } = images.chosen;
         let image = |first: usize| {
             move |packer: &mut Packer| {
-                (first..first + columns).for_each(|column| pack(packer, row.raw(column)));
+                places.iter().for_each(|place| pack(packer, row.raw(first + place)));
             }
         };
         let (before, after) = (images.before.map(image), images.after.map(image));
-        self.bytes += slice.push(happened, self.key.since(0), key.hash, images.columns, before, after);
+        self.bytes += slice.push(happened, self.key.since(0), key.hash, columns, before, after);
     }
 
     /// Whether no further row fits.

@@ -198,6 +198,11 @@ impl Table {
         ]
     }
 
+    /// The names of all columns.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.columns.iter().map(|column| column.name.as_str()).collect()
+    }
+
     /// The names of all columns, for a sentence.
     pub(super) fn column_names(&self) -> String {
         list(self.columns.iter().map(|column| column.name.clone()))

@@ -6,12 +6,14 @@ use rusqlite::Connection;
 use seriatim::source::SourceError;
 use seriatim::value::Columns;
 
+use super::chosen::{self, Chosen};
 use super::fault::Fault;
 use super::names::{Kind, Objects};
 use super::registry::{self, Entry, Triggers};
 use super::sentences::Names;
 use super::settings::Settings;
-use super::table::{self, Table};
+use super::sieve::{Compared, Sieve, collation};
+use super::table::{self, Column, Table};
 use super::users_triggers::{self, UsersTrigger};
 
 /// A capture that is installed, and its table as it is now.
@@ -25,6 +27,8 @@ pub(super) struct Watched {
     pub key_columns: Columns,
     /// The names of all columns that the triggers know.
     pub columns: Columns,
+    /// What is delivered of a row as it is now.
+    pub chosen: Chosen,
     shapes: Vec<Shape>,
     /// The triggers do not know everything about the table, or are not the newest.
     pub outdated: bool,
@@ -47,7 +51,7 @@ pub(super) enum Suspect {
 #[derive(Clone, Debug)]
 struct Shape {
     after: i64,
-    columns: Columns,
+    chosen: Chosen,
 }
 
 impl Watched {
@@ -79,17 +83,15 @@ impl Watched {
 
     fn new(entry: Entry, table: Table, triggers: &Triggers, suspect: Option<Suspect>) -> Self {
         let known = entry.shapes.last().map_or(0, |(_, columns)| *columns).min(table.columns.len());
-        let named = |slots: &mut dyn Iterator<Item = usize>| {
-            Columns::new(slots.map(|slot| table.columns[slot].name.as_str()).collect::<Vec<_>>())
-        };
-        let shape = |(after, count): &(i64, usize)| Shape {
-            after: *after,
-            columns: named(&mut (0..known.min(*count))),
-        };
+        let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+        let chosen = |count: usize| Chosen::new(&names[..count], |_| true);
+        let shape =
+            |(after, count): &(i64, usize)| Shape { after: *after, chosen: chosen(known.min(*count)) };
         Watched {
             objects: entry.objects,
-            key_columns: named(&mut entry.key.iter().copied()),
-            columns: named(&mut (0..known)),
+            key_columns: Columns::new(entry.key.iter().map(|slot| names[*slot])),
+            columns: Columns::new(&names[..known]),
+            chosen: chosen(known),
             shapes: entry.shapes.iter().map(shape).collect(),
             outdated: known < table.columns.len()
                 || triggers.overtaken_by.is_some()
@@ -100,16 +102,57 @@ impl Watched {
         }
     }
 
+    /// The same, delivering only the columns that the settings ask for.
+    pub(super) fn choosing(mut self, settings: &Settings) -> Result<Self, SourceError> {
+        let names = self.table.names();
+        let Some(places) = chosen::places(settings.columns.as_deref(), &self.key, &names, &settings.names)?
+        else {
+            return Ok(self);
+        };
+        let choose = |chosen: &Chosen| Chosen::new(&names[..chosen.of], |place| places.contains(&place));
+        let (now, shapes) =
+            (choose(&self.chosen), self.shapes.iter().map(|shape| choose(&shape.chosen)).collect::<Vec<_>>());
+        self.shapes.iter_mut().zip(shapes).for_each(|(shape, chosen)| shape.chosen = chosen);
+        Ok(Watched { chosen: now, ..self })
+    }
+
     /// The columns that the change of this id carries.
-    pub(super) fn columns_at(&self, id: i64) -> &Columns {
+    pub(super) fn columns_at(&self, id: i64) -> &Chosen {
         let shape = self.shapes.iter().rev().find(|shape| shape.after < id);
-        shape.map_or(&self.columns, |shape| &shape.columns)
+        shape.map_or(&self.chosen, |shape| &shape.chosen)
     }
 
     /// The names of the columns that the triggers do not know yet.
     pub(super) fn unknown_columns(&self) -> Vec<&str> {
         self.table.columns[self.columns.len()..].iter().map(|column| column.name.as_str()).collect()
     }
+}
+
+/// The settings' filter on rows of this table, if they have one.
+pub(super) fn sieve(
+    connection: &Connection,
+    table: &Table,
+    settings: &Settings,
+) -> Result<Option<Sieve>, Fault> {
+    let compared = |slot: usize| {
+        let Column { name, declared, .. } = &table.columns[slot];
+        let collation = collation(connection, &table.name, name);
+        Compared { name: name.clone(), declared: declared.clone(), collation }
+    };
+    Sieve::new(settings.filter.as_deref(), &table.names(), compared, &settings.names)
+}
+
+/// The slots of the columns that are delivered; refuses columns and a filter that the table cannot have.
+pub(super) fn delivered(
+    connection: &Connection,
+    table: &Table,
+    settings: &Settings,
+) -> Result<Vec<usize>, Fault> {
+    sieve(connection, table, settings)?;
+    let key = checked_key(table, settings)?;
+    let places = chosen::places(settings.columns.as_deref(), &key, &table.names(), &settings.names)?;
+    let wanted = |slot: &usize| places.as_ref().is_none_or(|places| places.contains(slot));
+    Ok((0..table.columns.len()).filter(wanted).collect())
 }
 
 /// Why the triggers of a capture are gone: with their table, or without it.

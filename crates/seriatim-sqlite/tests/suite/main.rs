@@ -21,6 +21,7 @@ mod capture_schema;
 mod capture_reading;
 mod capture_log;
 mod capture_refusals;
+mod capture_filter;
 mod window_kit;
 mod window_rows;
 mod window_late;

@@ -15,6 +15,7 @@
 
 mod changes;
 mod error;
+mod filter;
 mod install;
 mod memory;
 pub mod queue;
@@ -27,6 +28,7 @@ use jiff::Timestamp;
 
 pub use changes::{Changes, Happened, PackedChanges};
 pub use error::{Cause, SourceError};
+pub use filter::{Dialect, Filter, NoFilter};
 pub use install::{Install, Installed, Shape};
 pub use memory::MemoryFeed;
 

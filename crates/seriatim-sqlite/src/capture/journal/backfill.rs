@@ -12,8 +12,10 @@ use rusqlite::{Connection, params_from_iter};
 use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
 
+use crate::capture::fault::Fault;
 use crate::capture::position::{BackfillPlace, Place};
 use crate::capture::registry::Registration;
+use crate::capture::sieve::{Sieve, sifted};
 use crate::capture::slices::{Happened, Images, Slices, Stepped, time};
 use crate::capture::sql::{all, list, quoted};
 use crate::capture::table::Indexed;
@@ -64,9 +66,10 @@ pub(in crate::capture) struct Chunk<'a> {
 pub(in crate::capture) fn read(
     connection: &Connection,
     watched: &Watched,
+    sieve: Option<&Sieve>,
     chunk: &Chunk<'_>,
     mut slices: Slices,
-) -> rusqlite::Result<Vec<Slice>> {
+) -> Result<Vec<Slice>, Fault> {
     let mut statement = connection.prepare_cached(&select(watched, !chunk.after.key.is_empty()))?;
     let limit = Exact::Integer(chunk.rows as i64);
     let mut rows = statement.query(params_from_iter(chunk.after.key.iter().chain([&limit])))?;
@@ -76,7 +79,7 @@ pub(in crate::capture) fn read(
         looked += 1;
         last.ordinal += 1;
         last.key = watched.table.primary.iter().map(|column| Exact::from(row.raw(1 + column.slot))).collect();
-        take(watched, chunk, &row, &last, &mut slices);
+        take(watched, sieve, chunk, &row, &last, &mut slices)?;
         if slices.full() {
             break;
         }
@@ -89,10 +92,17 @@ pub(in crate::capture) fn read(
     Ok(slices.upto(&upto, false))
 }
 
-fn take(watched: &Watched, chunk: &Chunk<'_>, row: &Stepped<'_>, at: &BackfillPlace, slices: &mut Slices) {
-    let Some(key) = slices.wanted(row, watched.key.iter().map(|slot| 1 + slot)) else { return };
-    let columns = match row.number(0) {
-        0 => &watched.columns,
+fn take(
+    watched: &Watched,
+    sieve: Option<&Sieve>,
+    chunk: &Chunk<'_>,
+    row: &Stepped<'_>,
+    at: &BackfillPlace,
+    slices: &mut Slices,
+) -> Result<(), Fault> {
+    let Some(key) = slices.wanted(row, watched.key.iter().map(|slot| 1 + slot)) else { return Ok(()) };
+    let chosen = match row.number(0) {
+        0 => &watched.chosen,
         changed_by => watched.columns_at(changed_by),
     };
     let happened = Happened {
@@ -101,8 +111,12 @@ fn take(watched: &Watched, chunk: &Chunk<'_>, row: &Stepped<'_>, at: &BackfillPl
         op: Op::Upsert,
         at: time(chunk.registration.snapshot_at),
     };
-    let images = Images { columns, before: None, after: Some(1) };
-    slices.add(row, &key, &watched.key_columns, &images, happened);
+    let after = sifted(sieve, row, Some(1), chosen.of)?;
+    if after.is_some() {
+        let images = Images { chosen, before: None, after };
+        slices.add(row, &key, &watched.key_columns, &images, happened);
+    }
+    Ok(())
 }
 
 /// The primary key's columns `p0`, `p1`, … with what the given function makes of each.

@@ -4,6 +4,8 @@ use rusqlite::Connection;
 use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
 
+use crate::capture::fault::Fault;
+use crate::capture::sieve::{Sieve, sifted};
 use crate::capture::slices::{Happened, Images, Slices, Stepped};
 use crate::capture::sql::list;
 use crate::capture::watched::Watched;
@@ -27,9 +29,10 @@ pub(in crate::capture) struct Span {
 pub(in crate::capture) fn read(
     connection: &Connection,
     watched: &Watched,
+    sieve: Option<&Sieve>,
     span: &Span,
     mut slices: Slices,
-) -> rusqlite::Result<Vec<Slice>> {
+) -> Result<Vec<Slice>, Fault> {
     let mut statement = connection.prepare_cached(&select(watched))?;
     let mut rows = statement.query((span.after, span.upto, span.rows as i64))?;
     let (mut looked, mut last) = (0, span.after);
@@ -37,7 +40,7 @@ pub(in crate::capture) fn read(
         let row = Stepped(row);
         last = row.number(0);
         looked += 1;
-        take(watched, &row, last, &mut slices);
+        take(watched, sieve, &row, last, &mut slices)?;
         if slices.full() {
             break;
         }
@@ -48,18 +51,34 @@ pub(in crate::capture) fn read(
     Ok(slices.upto(&Position::number(upto as u64), upto >= span.head))
 }
 
-fn take(watched: &Watched, row: &Stepped<'_>, id: i64, slices: &mut Slices) {
+/// A feed with a filter is one of a table that has no other rows: what comes to match is inserted, what does no more is deleted.
+fn take(
+    watched: &Watched,
+    sieve: Option<&Sieve>,
+    row: &Stepped<'_>,
+    id: i64,
+    slices: &mut Slices,
+) -> Result<(), Fault> {
     let (new, old) = (HEAD_COLUMNS, HEAD_COLUMNS + watched.columns.len());
-    let (op, before, after) = match row.number(1) {
-        1 => (Op::Insert, None, Some(new)),
-        2 => (Op::Update, Some(old), Some(new)),
-        _ => (Op::Delete, Some(old), None),
+    let (before, after) = match row.number(1) {
+        1 => (None, Some(new)),
+        2 => (Some(old), Some(new)),
+        _ => (Some(old), None),
     };
     let image = after.unwrap_or(old);
-    let Some(key) = slices.wanted(row, watched.key.iter().map(|slot| image + slot)) else { return };
-    let images = Images { columns: watched.columns_at(id), before, after };
+    let Some(key) = slices.wanted(row, watched.key.iter().map(|slot| image + slot)) else { return Ok(()) };
+    let chosen = watched.columns_at(id);
+    let (before, after) = (sifted(sieve, row, before, chosen.of)?, sifted(sieve, row, after, chosen.of)?);
+    let op = match (before, after) {
+        (None, None) => return Ok(()),
+        (None, Some(_)) => Op::Insert,
+        (Some(_), Some(_)) => Op::Update,
+        (Some(_), None) => Op::Delete,
+    };
+    let images = Images { chosen, before, after };
     let happened = Happened { position: Position::number(id as u64), id: id as u64, op, at: row.time(2) };
     slices.add(row, &key, &watched.key_columns, &images, happened);
+    Ok(())
 }
 
 fn select(watched: &Watched) -> String {

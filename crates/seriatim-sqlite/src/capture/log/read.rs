@@ -8,7 +8,9 @@ use rusqlite::Connection;
 use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
 
+use crate::capture::fault::Fault;
 use crate::capture::journal::live::Span;
+use crate::capture::sieve::{Sieve, sifted};
 use crate::capture::slices::{Happened, Images, Slices, Stepped};
 use crate::capture::sql::{all, list};
 use crate::capture::watched::Watched;
@@ -27,17 +29,18 @@ pub(in crate::capture) enum Deletes {
 pub(in crate::capture) fn read(
     connection: &Connection,
     watched: &Watched,
+    sieve: Option<&Sieve>,
     span: &Span,
     deletes: Deletes,
     mut slices: Slices,
-) -> rusqlite::Result<Vec<Slice>> {
+) -> Result<Vec<Slice>, Fault> {
     let end = window_end(connection, watched, span)?;
     let mut statement = connection.prepare_cached(&select(watched))?;
     let mut rows = statement.query((span.after, end))?;
     let mut upto = end;
     while let Some(row) = rows.next()? {
         let row = Stepped(row);
-        take(watched, &row, deletes, &mut slices);
+        take(watched, sieve, &row, deletes, &mut slices)?;
         if slices.full() {
             upto = row.number(0);
             break;
@@ -65,21 +68,31 @@ fn window_end(connection: &Connection, watched: &Watched, span: &Span) -> rusqli
     }
 }
 
-fn take(watched: &Watched, row: &Stepped<'_>, deletes: Deletes, slices: &mut Slices) {
+/// What a row was before is not known here. So one for which the filter does not hold is treated as one that is gone: whoever
+/// has it from before is to forget it.
+fn take(
+    watched: &Watched,
+    sieve: Option<&Sieve>,
+    row: &Stepped<'_>,
+    deletes: Deletes,
+    slices: &mut Slices,
+) -> Result<(), Fault> {
     let exists = row.number(2) == 1;
     if !exists && deletes == Deletes::PassedOver {
-        return;
+        return Ok(());
     }
     let row_at = HEAD_COLUMNS + watched.key.len();
-    let Some(key) = slices.wanted(row, HEAD_COLUMNS..row_at) else { return };
+    let Some(key) = slices.wanted(row, HEAD_COLUMNS..row_at) else { return Ok(()) };
+    let chosen = &watched.chosen;
+    let after = sifted(sieve, row, exists.then_some(row_at), chosen.of)?;
+    if after.is_none() && deletes == Deletes::PassedOver {
+        return Ok(());
+    }
     let id = row.number(0) as u64;
-    let (op, after) = match exists {
-        true => (Op::Upsert, Some(row_at)),
-        false => (Op::Delete, None),
-    };
+    let op = if after.is_some() { Op::Upsert } else { Op::Delete };
     let happened = Happened { position: Position::number(id), id, op, at: row.time(1) };
-    let images = Images { columns: &watched.columns, before: None, after };
-    slices.add(row, &key, &watched.key_columns, &images, happened);
+    slices.add(row, &key, &watched.key_columns, &Images { chosen, before: None, after }, happened);
+    Ok(())
 }
 
 fn select(watched: &Watched) -> String {

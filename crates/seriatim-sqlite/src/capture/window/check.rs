@@ -18,7 +18,7 @@ pub(super) fn check(connection: &Connection, settings: &Settings, relation: &Rel
         return Err(settings.wrong_rules(&wrong).into());
     }
     let (finish, stale_before) = (Timestamp::MAX, Timestamp::MIN);
-    let pass = Pass { connection, settings, relation, finish, stale_before, until: None };
+    let pass = Pass { connection, settings, relation, sieve: None, finish, stale_before, until: None };
     let slices =
         Slices::new(&settings.names.feed, settings.partitions, &[], Limit { rows: 1, bytes: usize::MAX });
     // A row that no window could read is told here.

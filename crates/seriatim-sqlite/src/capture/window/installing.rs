@@ -37,7 +37,7 @@ impl Install for WindowCapture {
     async fn shape(&self) -> Result<Shape, SourceError> {
         self.look("looking at", |_, _, relation| {
             let names = |columns: &seriatim::Columns| columns.names().map(str::to_owned).collect();
-            Ok(Shape { columns: names(&relation.columns), key: names(&relation.key_columns) })
+            Ok(Shape { columns: names(&relation.chosen.columns), key: names(&relation.key_columns) })
         })
         .await
     }

@@ -35,7 +35,7 @@ pub(super) fn lag(
 ) -> Result<Vec<Lag>, Fault> {
     let now = horizon::present(connection)?;
     let (finish, stale_before) = (Timestamp::MAX, Timestamp::MIN);
-    let pass = Pass { connection, settings, relation, finish, stale_before, until: None };
+    let pass = Pass { connection, settings, relation, sieve: None, finish, stale_before, until: None };
     let lag = |cursor: &Cursor| {
         let foreign = || settings.not_a_position(&cursor.after);
         let place = Mine::parse(&cursor.after, settings.unit).ok_or_else(foreign)?.place;

@@ -8,6 +8,7 @@ use seriatim::source::window::{Age, Restless};
 use seriatim::source::{Cursor, Limit, Slice};
 
 use super::super::fault::Fault;
+use super::super::sieve::Sieve;
 use super::super::slices::Slices;
 use super::horizon::{self, Asked};
 use super::pass::{End, Pass};
@@ -20,6 +21,8 @@ use super::settings::{Horizon, Settings};
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     relation: Option<(i64, Arc<Relation>)>,
+    /// The filter on its rows.
+    sieve: Option<Sieve>,
     /// The last horizon.
     horizon: Option<Timestamp>,
     /// Everything before that horizon is read.
@@ -61,6 +64,7 @@ impl Memory {
             return Ok(Arc::clone(relation));
         }
         let relation = Arc::new(Relation::inspect(connection, settings)?);
+        self.sieve = relation.sieve(connection, settings)?;
         self.relation = Some((version, Arc::clone(&relation)));
         Ok(relation)
     }
@@ -98,6 +102,7 @@ impl Memory {
             connection: &transaction,
             settings,
             relation: &relation,
+            sieve: self.sieve.as_ref(),
             finish: Pass::finish(settings, horizon),
             stale_before: settings.rules.stale_before(horizon),
             until: group.until,

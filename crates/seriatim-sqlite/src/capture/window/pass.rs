@@ -11,6 +11,7 @@ use seriatim::source::window::rounded_down;
 use seriatim::value::{Key, Packer};
 
 use super::super::fault::Fault;
+use super::super::sieve::{Sieve, sifted};
 use super::super::slices::{Happened, Images, Slices, Stepped};
 use super::super::value::{Exact, pack};
 use super::moment::{least, moment, resolution, separator};
@@ -26,6 +27,8 @@ pub(super) struct Pass<'a> {
     pub connection: &'a Connection,
     pub settings: &'a Settings,
     pub relation: &'a Relation,
+    /// The filter, if there is one.
+    pub sieve: Option<&'a Sieve>,
     /// Rows from this moment on are too young.
     pub finish: Timestamp,
     /// Rows before this moment are stale.
@@ -173,7 +176,7 @@ impl Walk<'_> {
         self.looked_at += 1;
         let id = self.version(row);
         if !self.at.mark.has(id) {
-            self.deliver(row, at, id);
+            self.deliver(row, at, id)?;
         }
         let met =
             matches!((&self.pass.until, &self.at.place), (Some(until), Place::Row(here)) if until == here);
@@ -227,18 +230,24 @@ impl Walk<'_> {
         Key::hash_of(self.version.since(0)) & i64::MAX as u64
     }
 
-    /// Adds the row as a change at the present place, if its partition is asked for.
-    pub(super) fn deliver(&mut self, row: &Stepped<'_>, at: Timestamp, id: u64) {
-        let relation = self.pass.relation;
-        let Some(key) = self.slices.wanted(row, relation.key.iter().copied()) else { return };
+    /// Adds the row as a change at the present place, if its partition is asked for and the filter holds for it.
+    pub(super) fn deliver(&mut self, row: &Stepped<'_>, at: Timestamp, id: u64) -> Result<(), Fault> {
+        let Pass { relation, sieve, .. } = *self.pass;
+        let Some(key) = self.slices.wanted(row, relation.key.iter().copied()) else { return Ok(()) };
+        if sifted(sieve, row, Some(0), relation.chosen.of)?.is_none() {
+            return Ok(());
+        }
         let happened = Happened { position: self.position(), id, op: Op::Upsert, at };
-        let images = Images { columns: &relation.columns, before: None, after: Some(0) };
+        let images = Images { chosen: &relation.chosen, before: None, after: Some(0) };
         self.slices.add(row, &key, &relation.key_columns, &images, happened);
+        Ok(())
     }
 
-    /// Whether the row's partition is asked for.
-    pub(super) fn is_wanted(&mut self, row: &Stepped<'_>) -> bool {
-        self.slices.wanted(row, self.pass.relation.key.iter().copied()).is_some()
+    /// Whether the row's partition is asked for and the filter holds for it.
+    pub(super) fn is_wanted(&mut self, row: &Stepped<'_>) -> Result<bool, Fault> {
+        let Pass { relation, sieve, .. } = *self.pass;
+        Ok(self.slices.wanted(row, relation.key.iter().copied()).is_some()
+            && sifted(sieve, row, Some(0), relation.chosen.of)?.is_some())
     }
 
     fn position(&mut self) -> Position {

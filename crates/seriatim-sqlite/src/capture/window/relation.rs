@@ -3,7 +3,9 @@
 use rusqlite::{Connection, OptionalExtension};
 use seriatim::value::Columns;
 
+use super::super::chosen::{self, Chosen};
 use super::super::fault::Fault;
+use super::super::sieve::{Compared, Sieve, collation};
 use super::super::slices::Stepped;
 use super::super::sql::{list, quoted};
 use super::super::table::{self, KIND};
@@ -17,6 +19,10 @@ pub(super) struct Relation {
     /// The table's name, or the query in parentheses.
     from: String,
     pub columns: Columns,
+    /// What is delivered of a row.
+    pub chosen: Chosen,
+    /// The columns' declared types.
+    declared: Vec<String>,
     pub key_columns: Columns,
     /// Where the columns of the key are.
     pub key: Vec<usize>,
@@ -47,7 +53,7 @@ pub(super) struct Reading {
 
 impl Relation {
     pub(super) fn inspect(connection: &Connection, settings: &Settings) -> Result<Self, Fault> {
-        let (from, names, primary, tie_is_rowid) = match &settings.from {
+        let Found { from, names, declared, primary, tie_is_rowid } = match &settings.from {
             From::Table => of_table(connection, settings)?,
             From::Query(query) => of_query(connection, settings, query)?,
         };
@@ -64,7 +70,22 @@ impl Relation {
         }
         let tie = if primary.is_empty() { key.clone() } else { primary };
         let key_columns = Columns::new(key.iter().map(|index| names[*index].as_str()));
-        Ok(Relation { from, columns: Columns::new(&names), key_columns, key, tie, changed_at, tie_is_rowid })
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        let places = chosen::places(settings.columns.as_deref(), &key, &all, &settings.names)?;
+        let chosen = Chosen::new(&all, |place| places.as_ref().is_none_or(|places| places.contains(&place)));
+        let columns = Columns::new(&names);
+        Ok(Relation { from, columns, chosen, declared, key_columns, key, tie, changed_at, tie_is_rowid })
+    }
+
+    /// The settings' filter on these rows, if they have one.
+    pub(super) fn sieve(&self, connection: &Connection, settings: &Settings) -> Result<Option<Sieve>, Fault> {
+        let names: Vec<&str> = self.columns.names().collect();
+        let compared = |place: usize| {
+            let name = names[place];
+            let collation = collation(connection, &settings.names.table, name);
+            Compared { name: name.to_owned(), declared: self.declared[place].clone(), collation }
+        };
+        Sieve::new(settings.filter.as_deref(), &names, compared, &settings.names)
     }
 
     /// What stands for the rows in SQL.
@@ -134,8 +155,17 @@ impl Relation {
     }
 }
 
-/// What stands for the rows in SQL, their columns, the places of the primary key, and whether that is the rowid.
-type Found = (String, Vec<String>, Vec<usize>, bool);
+/// Where rows come from.
+struct Found {
+    /// What stands for them in SQL.
+    from: String,
+    names: Vec<String>,
+    /// The columns' declared types.
+    declared: Vec<String>,
+    /// The places of the primary key's columns, and whether that is the rowid.
+    primary: Vec<usize>,
+    tie_is_rowid: bool,
+}
 
 fn of_table(connection: &Connection, settings: &Settings) -> Result<Found, Fault> {
     let names = &settings.names;
@@ -150,8 +180,8 @@ fn of_table(connection: &Connection, settings: &Settings) -> Result<Found, Fault
         [only] => !without_rowid && columns[only].declared.eq_ignore_ascii_case("integer"),
         _ => false,
     };
-    let columns = columns.into_iter().map(|column| column.name).collect();
-    Ok((quoted(&name), columns, primary, tie_is_rowid))
+    let (names, declared) = columns.into_iter().map(|column| (column.name, column.declared)).unzip();
+    Ok(Found { from: quoted(&name), names, declared, primary, tie_is_rowid })
 }
 
 fn of_query(connection: &Connection, settings: &Settings, query: &str) -> Result<Found, Fault> {
@@ -160,6 +190,8 @@ fn of_query(connection: &Connection, settings: &Settings, query: &str) -> Result
     let from = format!("({query}\n)");
     let statement =
         connection.prepare(&format!("select * from {from}")).map_err(|said| settings.bad_query(&said))?;
-    let columns = statement.column_names().map(str::to_owned).collect();
-    Ok((from, columns, Vec::new(), false))
+    let declared = |column: &rusqlite::Column<'_>| column.decl_type().unwrap_or_default().to_owned();
+    let columns = statement.columns().map(|column| (column.name().to_owned(), declared(&column)));
+    let (names, declared) = columns.unzip();
+    Ok(Found { from, names, declared, primary: Vec::new(), tie_is_rowid: false })
 }

@@ -35,7 +35,7 @@ pub(super) fn deliver(
     let mut young: Vec<(u64, Timestamp)> = Vec::new();
     each_young(walk, pass, |_, row, at| {
         young.push((identity(pass, row), at));
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     })?;
     let waited = memory.look(horizon, young.iter().copied());
     let mut waiting: Vec<(Timestamp, usize)> =
@@ -48,14 +48,14 @@ pub(super) fn deliver(
     each_young(walk, pass, |walk, row, at| {
         if chosen.contains(&index) {
             let id = walk.version(row);
-            if walk.is_wanted(row) && !walk.at.mark.has(id) {
+            if !walk.at.mark.has(id) && walk.is_wanted(row)? {
                 walk.at.mark.early.push((at, id));
-                walk.deliver(row, at, id);
+                walk.deliver(row, at, id)?;
                 served.insert(young[index].0);
             }
         }
         index += 1;
-        if index > last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        Ok(if index > last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     served.iter().for_each(|row| memory.forget(row));
     Ok(())
@@ -65,12 +65,12 @@ pub(super) fn deliver(
 fn each_young(
     walk: &mut Walk<'_>,
     pass: &Pass<'_>,
-    mut each: impl FnMut(&mut Walk<'_>, &Stepped<'_>, Timestamp) -> ControlFlow<()>,
+    mut each: impl FnMut(&mut Walk<'_>, &Stepped<'_>, Timestamp) -> Result<ControlFlow<()>, Fault>,
 ) -> Result<(), Fault> {
     let place = walk.at.place.clone();
     let step = |row: &Stepped<'_>| {
         let at = walk.moment(row)?;
-        Ok(if at >= pass.finish { each(walk, row, at) } else { ControlFlow::Continue(()) })
+        if at >= pass.finish { each(walk, row, at) } else { Ok(ControlFlow::Continue(())) }
     };
     let stepped = match &place {
         Place::Row(row) => {
