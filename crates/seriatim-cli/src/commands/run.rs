@@ -117,6 +117,7 @@ pub fn settings(feed: &FeedConfig) -> FeedSettings {
         concurrency: feed.handler.concurrency,
         timeout: feed.handler.timeout,
         retry: feed.retry,
+        parked: feed.parked,
         ..FeedSettings::default()
     }
 }

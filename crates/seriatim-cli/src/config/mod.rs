@@ -8,6 +8,7 @@ mod duration;
 mod environment;
 mod handler;
 mod ledger;
+mod parked;
 mod parse;
 mod queue;
 mod section;
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 use seriatim::FeedName;
 use seriatim::handler::Retry;
-use seriatim::host::LeaseSettings;
+use seriatim::host::{LeaseSettings, ParkLimits};
 use seriatim::source::Start;
 use seriatim::source::window::Rules;
 
@@ -82,6 +83,10 @@ pub struct FeedConfig {
     pub key: Option<Vec<String>>,
     /// Into how many partitions the feed is sliced.
     pub partitions: u32,
+    /// The expression that holds for the rows that it is about; all where there is none.
+    pub filter: Option<String>,
+    /// The columns that changes have beside the key's; all where none are named.
+    pub columns: Option<Vec<String>>,
     /// Where a new feed begins.
     pub start: Start,
     /// Whether a `log` has deletes too. A `journal` always has them.
@@ -92,6 +97,8 @@ pub struct FeedConfig {
     pub handler: HandlerConfig,
     /// What is done when that fails.
     pub retry: Retry,
+    /// How much may be parked.
+    pub parked: ParkLimits,
 }
 
 /// How changes are noticed.

@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use seriatim::FeedName;
 use seriatim::handler::{Retry, Then};
 use seriatim::host::LeaseSettings;
-use seriatim::source::Start;
+use seriatim::source::{Dialect, Filter, Start};
 
 use super::duration::backoff;
 use super::environment::Environment;
 use super::handler::{HANDLER, handler};
+use super::parked::{PARKED, parked};
 use super::section::{Document, Keys, Section, Setting};
 use super::suggest::instead_of;
 use super::url::{database, quoted};
@@ -27,6 +28,8 @@ const FEED: Keys = Keys {
         "capture",
         "table",
         "key",
+        "where",
+        "columns",
         "partitions",
         "start",
         "deletes",
@@ -34,6 +37,7 @@ const FEED: Keys = Keys {
         "limit",
         "handler",
         "retry",
+        "parked",
         "changed_at",
         "changed_at_unit",
         "buffer",
@@ -43,7 +47,7 @@ const FEED: Keys = Keys {
         "query",
     ],
     later: &[],
-    below: &[("handler", HANDLER.here), ("retry", RETRY.here)],
+    below: &[("handler", HANDLER.here), ("retry", RETRY.here), ("parked", PARKED.here)],
 };
 const RETRY: Keys = Keys::of(&["attempts", "backoff", "then"]);
 const LEASE: Keys = Keys::of(&["acquire", "renew", "expire"]);
@@ -126,7 +130,7 @@ fn is_queue(section: &Section<'_>) -> Result<bool> {
 }
 
 /// What is about tables means nothing for a queue.
-const NOT_OF_QUEUES: [&str; 5] = ["table", "key", "partitions", "start", "deletes"];
+const NOT_OF_QUEUES: [&str; 7] = ["table", "key", "where", "columns", "partitions", "start", "deletes"];
 
 fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueConfig> {
     let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
@@ -134,6 +138,12 @@ fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueCo
         if let Some(setting) = section.get(key)? {
             return Err(setting.wrong("means nothing for a queue").help("remove it"));
         }
+    }
+    if section.is_section("parked") {
+        let what = format!("{}.parked means nothing for a queue", section.path());
+        return Err(section
+            .wrong(what)
+            .help("remove it; `limit` bounds how many events of one object may wait"));
     }
     let (source, database) = source(section, sources)?;
     if matches!(database, Database::Postgres(_)) {
@@ -185,17 +195,20 @@ fn feed(
     Ok(FeedConfig {
         name,
         source,
-        database,
         capture,
         table: table(section, window.as_ref())?,
         window,
-        key: key(section)?,
+        key: columns(section, "key", "leave it out to use the table's primary key")?,
+        filter: filter(section, &database)?,
+        columns: columns(section, "columns", "leave it out to have all of them")?,
         partitions: count(section, "partitions", partitions, MOST_PARTITIONS)?,
         start: section.get("start")?.map_or(Ok(Start::Beginning), |setting| start(&setting))?,
         deletes: deletes(section, capture)?,
         every: duration(section, "every", Duration::from_millis(50))?,
         handler: handler(&section.section("handler", HANDLER)?)?,
         retry: retry(&section.section("retry", RETRY)?)?,
+        parked: parked(&section.section("parked", PARKED)?)?,
+        database,
     })
 }
 
@@ -240,19 +253,32 @@ fn table(section: &Section<'_>, window: Option<&WindowConfig>) -> Result<String>
     }
 }
 
-fn key(section: &Section<'_>) -> Result<Option<Vec<String>>> {
-    let Some(setting) = section.get("key")? else {
+/// The columns that a setting names, if it is there.
+fn columns(section: &Section<'_>, key: &str, otherwise: &str) -> Result<Option<Vec<String>>> {
+    let Some(setting) = section.get(key)? else {
         return Ok(None);
     };
     let columns = setting.texts()?;
     if columns.is_empty() || columns.iter().any(|column| column.trim().is_empty()) {
-        return Err(setting.wrong("must name columns").help("leave it out to use the table's primary key"));
+        return Err(setting.wrong("must name columns").help(otherwise));
     }
     let twice = columns.iter().enumerate().find(|(index, column)| columns[..*index].contains(column));
     match twice {
         Some((_, column)) => Err(setting.wrong(format_args!("names the column {column:?} twice"))),
         None => Ok(Some(columns)),
     }
+}
+
+/// The filter, if there is one. What it says of columns is for the source to judge.
+fn filter(section: &Section<'_>, database: &Database) -> Result<Option<String>> {
+    let Some(setting) = section.get("where")? else { return Ok(None) };
+    let dialect = match database {
+        Database::Sqlite(_) | Database::Redis(_) => Dialect::Sqlite,
+        Database::Postgres(_) => Dialect::Postgres,
+    };
+    let help = r#"write one expression on the row's own columns, such as "amount > 10 and status = 'paid'""#;
+    let filter = Filter::new(setting.text()?, dialect).map_err(|why| setting.wrong(why).help(help))?;
+    Ok(Some(filter.as_str().to_owned()))
 }
 
 fn start(setting: &Setting<'_>) -> Result<Start> {

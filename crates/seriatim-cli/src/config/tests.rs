@@ -58,7 +58,8 @@ fn the_template_of_init_is_a_good_config() {
 fn the_template_shows_the_defaults() {
     let is_setting = |line: &str| {
         let key = line.split_once('=').map_or("", |(key, _)| key.trim_end());
-        !["", "sql", "deletes", "command", "processes", "webhook", "headers"].contains(&key)
+        !["", "sql", "where", "columns", "deletes", "command", "processes", "webhook", "headers"]
+            .contains(&key)
             && key.chars().all(char::is_alphabetic)
     };
     let uncomment = |line: &str| match line.strip_prefix("# ") {
@@ -458,4 +459,50 @@ fn an_unknown_feed_gets_the_list_of_feeds() {
     let error = read_with(SMALLEST, &[]).unwrap().feed("total").unwrap_err();
     assert_eq!(error.exit(), Exit::Usage);
     assert!(error.remedy().unwrap().contains(r#"did you mean "totals"?"#));
+}
+
+#[test]
+fn a_feed_can_be_about_some_rows_and_columns() {
+    let more = "table = \"orders\"\nwhere = \" amount > 10 \"\ncolumns = [\"amount\"]";
+    let feed = totals(&SMALLEST.replace("table = \"orders\"", more));
+    assert_eq!(feed.filter.as_deref(), Some("amount > 10"));
+    assert_eq!(feed.columns, Some(vec!["amount".to_owned()]));
+    let filter = |text: &str| format!("table = \"orders\"\nwhere = {text:?}");
+    assert_said(
+        "table = \"orders\"",
+        &filter("a) or (b"),
+        &["feed.totals.where", "closes nothing", "one expression"],
+    );
+    assert_said("table = \"orders\"", &filter(""), &["feed.totals.where is empty"]);
+    let none = "table = \"orders\"\ncolumns = []";
+    assert_said("table = \"orders\"", none, &["feed.totals.columns must name columns", "to have all"]);
+}
+
+#[test]
+fn how_much_may_be_parked_can_be_said() {
+    let bounds = "[feed.totals.parked]\nobjects = 1\nchanges = 2\nsize = \"3MiB\"\nobject_changes = 4\nobject_size = \"5KiB\"\n";
+    let feed = totals(&format!("{SMALLEST}{bounds}"));
+    let expected =
+        ParkLimits { objects: 1, changes: 2, bytes: 3 << 20, object_changes: 4, object_bytes: 5 << 10 };
+    assert_eq!(feed.parked, expected);
+    assert_eq!(totals(SMALLEST).parked, ParkLimits::default());
+    let wrong = format!("{SMALLEST}{}", bounds.replace("3MiB", "3"));
+    let said = read_with(&wrong, &[]).unwrap_err().sentence();
+    assert!(said.contains("feed.totals.parked.size must be a size such as \"64MiB\""), "{said}");
+    assert_said(
+        "table = \"orders\"",
+        "table = \"orders\"\nobject_size = \"1GiB\"",
+        &["it belongs in the section [feed.totals.parked]"],
+    );
+}
+
+#[test]
+fn a_queue_has_neither_rows_nor_columns() {
+    let queue = "capture = \"queue\"\nwhere = \"amount > 10\"";
+    let text = SMALLEST.replace("table = \"orders\"\n", "").replace("capture = \"journal\"", queue);
+    let said = read_with(&text, &[]).unwrap_err().sentence();
+    assert!(said.contains("feed.totals.where means nothing for a queue"), "{said}");
+    let text = SMALLEST.replace("table = \"orders\"\n", "").replace("\"journal\"", "\"queue\"");
+    let said = read_with(&format!("{text}[feed.totals.parked]\nobjects = 1"), &[]).unwrap_err().sentence();
+    assert!(said.contains("feed.totals.parked means nothing for a queue"), "{said}");
 }

@@ -59,6 +59,8 @@ fn by_triggers(database: &Database, feed: &FeedConfig) -> Capture {
         _ => source.journal(&feed.table),
     };
     let capture = capture.named(feed.name.clone()).partitions(feed.partitions).every(feed.every);
+    let capture = feed.filter.iter().fold(capture, |capture, filter| capture.filter(filter));
+    let capture = feed.columns.iter().cloned().fold(capture, Capture::columns);
     let capture = match &feed.key {
         Some(columns) => capture.key(columns.clone()),
         None => capture,
@@ -89,6 +91,8 @@ fn window(database: &Database, feed: &FeedConfig, settings: &WindowConfig) -> Wi
         window.named(feed.name.clone()).partitions(feed.partitions).every(feed.every).horizon(horizon);
     let window =
         window.buffer(rules.buffer).stale_age(rules.stale_age).excessive_count(rules.excessive_count);
+    let window = feed.filter.iter().fold(window, |window, filter| window.filter(filter));
+    let window = feed.columns.iter().cloned().fold(window, WindowCapture::columns);
     let window = unit.into_iter().fold(window, WindowCapture::unit);
     feed.key.iter().cloned().fold(window, WindowCapture::key)
 }

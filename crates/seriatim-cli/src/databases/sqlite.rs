@@ -9,8 +9,8 @@ use seriatim::once::Ledger;
 use seriatim::source::queue::Queue;
 use seriatim::source::{Install, Shape};
 use seriatim_sqlite::{
-    Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteQueue, SqliteStore, Unit,
-    WindowCapture, in_transaction,
+    Capture, Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteQueue, SqliteStore,
+    Unit, WindowCapture, in_transaction,
 };
 
 use super::Sql;
@@ -47,6 +47,8 @@ pub fn capture(path: &Path, feed: &FeedConfig) -> Arc<dyn Install> {
         _ => source.journal(&feed.table),
     };
     let capture = capture.named(feed.name.clone()).partitions(feed.partitions).every(feed.every);
+    let capture = feed.filter.iter().fold(capture, |capture, filter| capture.filter(filter));
+    let capture = feed.columns.iter().cloned().fold(capture, Capture::columns);
     let capture = match &feed.key {
         Some(columns) => capture.key(columns.clone()),
         None => capture,
@@ -76,6 +78,8 @@ fn window(source: &Source, feed: &FeedConfig, settings: &WindowConfig) -> Window
         window.named(feed.name.clone()).partitions(feed.partitions).every(feed.every).horizon(horizon);
     let window =
         window.buffer(rules.buffer).stale_age(rules.stale_age).excessive_count(rules.excessive_count);
+    let window = feed.filter.iter().fold(window, |window, filter| window.filter(filter));
+    let window = feed.columns.iter().cloned().fold(window, WindowCapture::columns);
     let window = unit.into_iter().fold(window, WindowCapture::unit);
     feed.key.iter().cloned().fold(window, WindowCapture::key)
 }

@@ -9,6 +9,7 @@ mod server;
 mod config;
 mod sources;
 mod feeds;
+mod filters;
 mod hosts;
 mod leases;
 mod parked;

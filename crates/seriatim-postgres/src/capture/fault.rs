@@ -2,6 +2,7 @@
 
 use seriatim::source::SourceError;
 
+use super::sentences::Names;
 use crate::database::Database;
 use crate::error::PostgresError;
 
@@ -33,6 +34,17 @@ impl From<PostgresError> for Fault {
 }
 
 impl Fault {
+    /// The same, where it is the fault of a filter: nothing else in a statement that reads can fail on a value.
+    pub(crate) fn of_filter(self, filter: Option<&str>, names: &Names) -> Self {
+        let (Fault::Postgres(cause), Some(filter)) = (&self, filter) else { return self };
+        let Some(said) = cause.as_db_error() else { return self };
+        match &said.code().code()[..2] {
+            "22" => names.filter_failed(&said.message()).into(),
+            "42" => names.bad_filter(filter, &said.message()).into(),
+            _ => self,
+        }
+    }
+
     /// The error for whoever asked. `doing` is what was being done, such as `"reading changes of"`.
     pub(crate) fn while_doing(self, database: &Database, doing: &'static str) -> SourceError {
         match self {

@@ -38,13 +38,17 @@ impl Feed for Capture {
     }
 
     async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        self.told(self.refuse_settings().await, "looking at a table of")?;
         let opened = self.kind.open(&self.base, consumer, start, Wrong::Refuse).await;
         self.told(opened, "watching a table of")
     }
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
         self.known.store(self.base.sequencer.told(), Ordering::Relaxed);
-        self.told(self.kind.read(&self.base, cursors, limit).await, "reading changes of")
+        let read = self.kind.read(&self.base, cursors, limit).await;
+        let names = &self.base.settings.names;
+        let read = read.map_err(|fault| fault.of_filter(self.base.settings.filter.as_deref(), names));
+        self.told(read, "reading changes of")
     }
 
     async fn wait(&self, timeout: Duration) {

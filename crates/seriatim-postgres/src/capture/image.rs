@@ -17,6 +17,8 @@ pub(crate) struct Images {
     /// The names of the columns that name a row, in the same way.
     row_names: Vec<Vec<String>>,
     shapes: Vec<Shape>,
+    /// The columns that are delivered; all when not given.
+    chosen: Option<Vec<String>>,
     /// An image had columns that the table has not.
     puzzled: bool,
 }
@@ -32,6 +34,8 @@ struct Shape {
     key: Option<Vec<usize>>,
     /// Where the columns are that name the row.
     row: Option<Vec<usize>>,
+    /// The columns that are delivered, and where they are; `None` for all.
+    chosen: Option<(Columns, Vec<usize>)>,
 }
 
 /// An image that was packed.
@@ -54,6 +58,7 @@ impl Images {
             key_names: key_names.to_vec(),
             row_names: Vec::new(),
             shapes: Vec::new(),
+            chosen: None,
             puzzled: false,
         }
     }
@@ -61,6 +66,11 @@ impl Images {
     /// The same, whose rows are named by columns that have or had these names, newest first.
     pub(crate) fn naming_rows(self, row_names: Vec<Vec<String>>) -> Self {
         Images { row_names, ..self }
+    }
+
+    /// The same, of which only these columns are delivered.
+    pub(crate) fn choosing(self, chosen: Option<Vec<String>>) -> Self {
+        Images { chosen, ..self }
     }
 
     /// Packs an image. `None` when it is no JSON object.
@@ -85,9 +95,18 @@ impl Images {
         self.puzzled
     }
 
-    /// The columns of an image.
-    pub(crate) fn columns(&self, image: &Packed) -> &Columns {
-        &self.shapes[image.shape].columns
+    /// What is delivered of an image that is in this packer; what has to be put together for that is in the other one.
+    pub(crate) fn delivered<'a>(
+        &'a self,
+        image: &Packed,
+        from: &'a Packer,
+        room: &'a mut Packer,
+    ) -> (&'a Columns, &'a [u8]) {
+        let shape = &self.shapes[image.shape];
+        let Some((columns, places)) = &shape.chosen else { return (&shape.columns, image.values(from)) };
+        room.clear();
+        places.iter().for_each(|place| room.packed(image.value(*place, from)));
+        (columns, room.since(0))
     }
 
     /// Packs the key of an image that is in this packer. `None` when the image lacks a column of it.
@@ -111,7 +130,13 @@ impl Images {
         let readings = plain.iter().map(|name| by_name(name).map_or(Reading::Unknown, Reading::of)).collect();
         let columns = Columns::new(plain.iter().map(AsRef::as_ref));
         let (key, row) = (places(&self.key_names, &columns), places(&self.row_names, &columns));
-        Some(Shape { key, row, names, columns, readings })
+        let chosen = self.chosen.as_ref().map(|chosen| {
+            // What the table has no more was asked for by another name, perhaps.
+            let wanted = |name: &str| chosen.iter().any(|chosen| chosen == name) || by_name(name).is_none();
+            let places: Vec<usize> = (0..plain.len()).filter(|place| wanted(&plain[*place])).collect();
+            (Columns::new(places.iter().map(|place| plain[*place].as_ref())), places)
+        });
+        Some(Shape { key, row, chosen, names, columns, readings })
     }
 }
 
@@ -122,8 +147,14 @@ fn places(names: &[Vec<String>], columns: &Columns) -> Option<Vec<usize>> {
 }
 
 impl Packed {
+    /// The packed value of one column, in the packer that has it.
+    fn value<'a>(&self, place: usize, packer: &'a Packer) -> &'a [u8] {
+        let start = if place == 0 { self.start } else { self.ends[place - 1] };
+        &packer.since(start)[..self.ends[place] - start]
+    }
+
     /// The packed values, in the packer that has them.
-    pub(crate) fn values<'a>(&self, packer: &'a Packer) -> &'a [u8] {
+    fn values<'a>(&self, packer: &'a Packer) -> &'a [u8] {
         let end = self.ends.last().copied().unwrap_or(self.start);
         &packer.since(self.start)[..end - self.start]
     }
@@ -147,8 +178,7 @@ impl Shape {
     /// Packs some values of an image, each in one way for equal values.
     fn pack_some(&self, places: &[usize], image: &Packed, from: &Packer, into: &mut Packer) {
         for index in places {
-            let start = if *index == 0 { image.start } else { image.ends[index - 1] };
-            let value = &from.since(start)[..image.ends[*index] - start];
+            let value = image.value(*index, from);
             match self.readings[*index] {
                 Reading::Decimal => pack_normal(value, into),
                 _ => into.packed(value),

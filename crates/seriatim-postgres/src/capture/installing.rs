@@ -9,7 +9,9 @@ use tokio_postgres::types::Type;
 use super::Capture;
 use super::fault::Fault;
 use super::kind::Wrong;
-use super::table::{Column, Table};
+use super::settings::Settings;
+use super::sieve::Sieve;
+use super::table::{self, Column, Table};
 use crate::effect::ColumnTypes;
 
 impl Capture {
@@ -24,28 +26,49 @@ impl Capture {
         self.told(find.await, "looking at a table of")
     }
 
+    /// Refuses a filter and columns that the table cannot have. One that is not there is told of elsewhere.
+    pub(super) async fn refuse_settings(&self) -> Result<(), Fault> {
+        let Settings { names, filter, columns, .. } = &self.base.settings;
+        if filter.is_none() && columns.is_none() {
+            return Ok(());
+        }
+        let client = self.base.database.client().await?;
+        let Some(oid) = table::find(&client, names).await? else { return Ok(()) };
+        let Some(table) = Table::read(&client, oid, names).await? else { return Ok(()) };
+        table.chosen(columns.as_deref(), &[], names)?;
+        match Sieve::new(filter.as_deref(), &table, names)? {
+            Some(sieve) => sieve.check(&client, names).await,
+            None => Ok(()),
+        }
+    }
+
     async fn looked_at(&self) -> Result<Shape, Fault> {
         let settings = &self.base.settings;
         let client = self.base.database.client().await?;
         let table = Table::inspect(&client, &settings.names).await?;
         let key = table.key(settings.key.as_deref(), &settings.names)?;
         let name = |number: &i16| table.column(*number).map(|column| column.name.clone());
-        let key = key.iter().filter_map(name).collect();
-        Ok(Shape { columns: table.columns.iter().map(|column| column.name.clone()).collect(), key })
+        let chosen = table.chosen(settings.columns.as_deref(), &key, &settings.names)?;
+        let delivered = |column: &&Column| chosen.as_ref().is_none_or(|chosen| chosen.contains(&column.name));
+        let columns = table.columns.iter().filter(delivered).map(|column| column.name.clone()).collect();
+        Ok(Shape { columns, key: key.iter().filter_map(name).collect() })
     }
 }
 
 #[async_trait]
 impl Install for Capture {
     async fn check(&self) -> Result<Installed, SourceError> {
+        self.told(self.refuse_settings().await, "checking")?;
         self.told(self.kind.check(&self.base).await, "checking")
     }
 
     async fn install_sql(&self) -> Result<String, SourceError> {
+        self.told(self.refuse_settings().await, "checking")?;
         self.told(self.kind.install_sql(&self.base).await, "checking")
     }
 
     async fn install(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
+        self.told(self.refuse_settings().await, "looking at a table of")?;
         let opened = self.kind.open(&self.base, consumer, start, Wrong::Repair).await;
         self.told(opened, "watching a table of")
     }

@@ -22,6 +22,7 @@ mod value;
 mod image;
 mod registry;
 mod slices;
+mod sieve;
 mod kind;
 mod journal;
 mod log;
@@ -152,6 +153,22 @@ impl Capture {
     /// A log delivers deletes too. A journal always does.
     pub fn with_deletes(mut self) -> Self {
         self.base.settings.deletes = true;
+        self
+    }
+
+    /// Only rows for which this expression on their columns holds, as if the table had no others: a row that comes to match is
+    /// an insert, one that matches no more is a delete. A log, which does not know what rows were, passes over those that do not
+    /// match, or has a delete of each when it delivers deletes.
+    ///
+    /// It is asked when changes are read, so another one can be given at any time. It must be about the row's own columns alone.
+    pub fn filter(mut self, expression: &str) -> Self {
+        self.base.settings.filter = Some(expression.to_owned());
+        self
+    }
+
+    /// Only these columns, and those of the key; all unless told otherwise.
+    pub fn columns(mut self, columns: Vec<String>) -> Self {
+        self.base.settings.columns = Some(columns);
         self
     }
 

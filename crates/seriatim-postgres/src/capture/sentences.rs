@@ -1,5 +1,7 @@
 //! What is wrong with a source, and what to do about it: one sentence each.
 
+use std::fmt::Display;
+
 use jiff::Timestamp;
 use seriatim::change::Position;
 use seriatim::name::FeedName;
@@ -42,6 +44,35 @@ impl Names {
     pub(crate) fn no_key_column(&self, column: &str, columns: &str) -> SourceError {
         let what = format!("feed {}: table {:?} has no column {column:?} for its key", self.feed, self.table);
         attention(what, format!("set `key` to some of its columns: {columns}"))
+    }
+
+    pub(crate) fn no_such_column(&self, column: &str, columns: &[&str]) -> SourceError {
+        let what =
+            format!("feed {}: {:?} in {} has no column {column:?}", self.feed, self.table, self.database);
+        let near = columns.iter().map(|name| (strsim::levenshtein(column, name), name));
+        attention(
+            what,
+            match near.min().filter(|(distance, _)| *distance <= 1 + column.len() / 4) {
+                Some((_, similar)) => format!("did you mean {similar:?}? set the feed's `columns`"),
+                None => format!("set the feed's `columns` to some of its columns: {}", columns.join(", ")),
+            },
+        )
+    }
+
+    pub(crate) fn bad_filter(&self, filter: &str, why: &impl Display) -> SourceError {
+        let what = format!("feed {}: `where` is no filter for {:?}: {filter}: {why}", self.feed, self.table);
+        attention(
+            what,
+            "correct it: one expression on the row's own columns, such as \"amount > 10 and status = 'paid'\"",
+        )
+    }
+
+    pub(crate) fn filter_failed(&self, said: &impl Display) -> SourceError {
+        let what = format!(
+            "feed {}: its `where` cannot be answered for a row of {:?}: {said}",
+            self.feed, self.table
+        );
+        attention(what, "correct it so that it has an answer for every row; nothing is passed until then")
     }
 
     pub(crate) fn key_type(&self, column: &str, of: &str) -> SourceError {

@@ -21,12 +21,25 @@ pub(crate) struct Settings {
     pub partitions: u32,
     /// Log: deliver deletes too.
     pub deletes: bool,
+    /// Which rows; all when not given.
+    pub filter: Option<String>,
+    /// Which columns beside the key's; all when not given.
+    pub columns: Option<Vec<String>>,
     /// How often an idle feed looks when nobody wakes it.
     pub every: Duration,
 }
 
 impl Settings {
     pub(crate) fn new(kind: Kind, names: Names) -> Self {
-        Settings { kind, names, key: None, partitions: PARTITIONS, deletes: false, every: EVERY }
+        Settings {
+            kind,
+            names,
+            key: None,
+            partitions: PARTITIONS,
+            deletes: false,
+            filter: None,
+            columns: None,
+            every: EVERY,
+        }
     }
 }

@@ -124,6 +124,22 @@ impl Table {
         found.map(|column| column.number).ok_or_else(|| names.no_key_column(name, &all()))
     }
 
+    /// The names of the columns that are asked for, and of the key's; `None` for all.
+    pub(crate) fn chosen(
+        &self,
+        asked: Option<&[String]>,
+        key: &[i16],
+        names: &Names,
+    ) -> Result<Option<Vec<String>>, SourceError> {
+        let Some(asked) = asked else { return Ok(None) };
+        let known: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+        let key = key.iter().filter_map(|number| self.column(*number)).map(|column| column.name.clone());
+        let find = |wanted: &String| find_column(&known, wanted).map(str::to_owned);
+        let found =
+            asked.iter().map(|wanted| find(wanted).ok_or_else(|| names.no_such_column(wanted, &known)));
+        found.chain(key.map(Ok)).collect::<Result<_, _>>().map(Some)
+    }
+
     /// The columns that name each row once and have an index: the primary key, or another unique index.
     pub(crate) fn identity(&self) -> Option<&[i16]> {
         let primary = (!self.primary.is_empty()).then_some(self.primary.as_slice());
@@ -151,6 +167,12 @@ impl Column {
         ];
         self.deterministic && (self.sort == 'e' || PLAIN.contains(&self.base))
     }
+}
+
+/// The column of this name, or, where it is in no quotes here, of the same name in other letters.
+pub(crate) fn find_column<'a>(columns: &[&'a str], wanted: &str) -> Option<&'a str> {
+    let exact = columns.iter().find(|name| **name == wanted);
+    exact.or_else(|| columns.iter().find(|name| name.eq_ignore_ascii_case(wanted))).copied()
 }
 
 /// The oid of the table that a user wrote.

@@ -26,6 +26,7 @@ mod journal_load;
 mod journal_model;
 mod journal_backfill;
 mod log_kit;
+mod filters;
 mod window_kit;
 mod window_rows;
 mod window_late;

@@ -26,7 +26,10 @@ impl Install for Capture {
 
     async fn install_sql(&self) -> Result<String, SourceError> {
         let settings = self.settings.clone();
-        let write = move |connection: &mut Connection| install::script(connection, &settings);
+        let write = move |connection: &mut Connection| {
+            delivered(connection, &Table::inspect(connection, &settings.names)?, &settings)?;
+            install::script(connection, &settings)
+        };
         run(&self.looking().await?, "checking", write).await
     }
 

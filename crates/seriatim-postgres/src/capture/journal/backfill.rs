@@ -14,13 +14,14 @@ use std::pin::pin;
 use deadpool_postgres::GenericClient;
 use futures_util::TryStreamExt as _;
 use postgres_types::ToSql;
-use seriatim::source::Limit;
+use seriatim::source::{Limit, SourceError};
 use xxhash_rust::xxh64::xxh64;
 
 use super::super::fault::Fault;
 use super::super::kind::Base;
 use super::super::names::{literal, quoted};
 use super::super::registry::Registration;
+use super::super::sieve::Sieve;
 use super::emit::Emit;
 use super::position::{Chunk, Filling, Group, Place, RowKey};
 use super::raw::{Moment, Raw};
@@ -220,7 +221,7 @@ pub(super) async fn read(
 ) -> Result<Place, Fault> {
     let Some(filling) = &group.at.filling else { return Ok(group.at.clone()) };
     let since = snapshot(base, client, watched.entry.id, registration.since, &group.at).await?;
-    let sql = chunk_sql(base, watched);
+    let sql = chunk_sql(base, watched)?;
     let rows = limit.rows.clamp(1, ROWS) as i64;
     let upper = group.ahead.as_ref().map(|(_, key)| key.clone());
     // One snapshot for the newest tick, the rows, and what happened to them since.
@@ -273,7 +274,7 @@ pub(super) async fn read(
     Ok(place.settled())
 }
 
-fn chunk_sql(base: &Base, watched: &Watched) -> String {
+fn chunk_sql(base: &Base, watched: &Watched) -> Result<String, SourceError> {
     let rows = RowNames::of(watched);
     let journal = watched.sql();
     let columns = watched.table.identity().unwrap_or_default();
@@ -310,5 +311,12 @@ fn chunk_sql(base: &Base, watched: &Watched) -> String {
         .replace("{hash}", &journal.hash("p.image"))
         .replace("{same_as_page}", &rows.same("e", "p.image"))
         .replace("{same_as_gone}", &rows.same("e", "j.before"));
-    base.database.sql(&sql).into_owned()
+    let sql = base.database.sql(&sql).into_owned();
+    Ok(match Sieve::new(base.settings.filter.as_deref(), &watched.table, &base.settings.names)? {
+        Some(sieve) => sql.replace(
+            "in_table, hash, image from (",
+            &format!("in_table, hash, {} from (", sieve.image("r.image")),
+        ),
+        None => sql,
+    })
 }

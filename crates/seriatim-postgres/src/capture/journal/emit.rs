@@ -16,16 +16,19 @@ pub(super) struct Emit<'a> {
     packer: Packer,
     key: Packer,
     row: Packer,
+    /// What is delivered of the images.
+    rooms: [Packer; 2],
 }
 
 /// One row of the journal.
 pub(super) struct Noted<'a> {
     pub id: i64,
-    pub op: char,
     pub at: Timestamp,
     pub hash: Option<i32>,
     pub before: Option<&'a str>,
     pub after: Option<&'a str>,
+    /// There is a filter: an image for which it does not hold is not there.
+    pub sifted: bool,
 }
 
 /// An image that cannot be read, or that lacks a column of the key.
@@ -34,16 +37,21 @@ pub(super) struct Unreadable;
 
 impl<'a> Emit<'a> {
     pub(super) fn new(images: &'a mut Images, slices: Slices) -> Self {
-        Emit { images, slices, packer: Packer::default(), key: Packer::default(), row: Packer::default() }
+        let [packer, key, row, first, second] = Default::default();
+        Emit { images, slices, packer, key, row, rooms: [first, second] }
     }
 
     /// Adds what a row of the journal says.
     pub(super) fn noted(&mut self, noted: &Noted<'_>, position: Position) -> Result<(), Unreadable> {
-        let op = match noted.op {
-            'i' => Op::Insert,
-            'u' => Op::Update,
-            'd' => Op::Delete,
-            _ => Op::Truncate,
+        // A feed with a filter is one of a table that has no other rows: what comes to match is inserted, what does no more is
+        // deleted.
+        let op = match (noted.before, noted.after) {
+            _ if noted.hash.is_none() => Op::Truncate,
+            (None, None) if noted.sifted => return Ok(()),
+            (None, None) => return Err(Unreadable),
+            (None, Some(_)) => Op::Insert,
+            (Some(_), Some(_)) => Op::Update,
+            (Some(_), None) => Op::Delete,
         };
         let happened = Happened { position, id: noted.id as u64, op, at: noted.at };
         match noted.hash {
@@ -72,9 +80,8 @@ impl<'a> Emit<'a> {
         self.images.pack_row_name(&packed, &self.packer, &mut self.row).ok_or(Unreadable)?;
         let id = id(self.row.since(0));
         let happened = Happened { position, id, op: Op::Upsert, at };
-        let columns = self.images.columns(&packed).clone();
-        let after = Some((&columns, packed.values(&self.packer)));
-        self.slices.add(hash, happened, self.key.since(0), None, after);
+        let after = self.images.delivered(&packed, &self.packer, &mut self.rooms[0]);
+        self.slices.add(hash, happened, self.key.since(0), None, Some(after));
         Ok(())
     }
 
@@ -98,9 +105,9 @@ impl<'a> Emit<'a> {
         let named = after.as_ref().or(before.as_ref()).ok_or(Unreadable)?.clone();
         self.key.clear();
         self.images.pack_key(&named, &self.packer, &mut self.key).ok_or(Unreadable)?;
-        let columns = self.images.columns(&named).clone();
-        let values = |packed: Option<Packed>| packed.map(|packed| (&columns, packed.values(&self.packer)));
-        let (before, after) = (values(before), values(after));
+        let (images, packer, [first, second]) = (&*self.images, &self.packer, &mut self.rooms);
+        let before = before.map(|packed| images.delivered(&packed, packer, first));
+        let after = after.map(|packed| images.delivered(&packed, packer, second));
         self.slices.add(hash, happened, self.key.since(0), before, after);
         Ok(())
     }

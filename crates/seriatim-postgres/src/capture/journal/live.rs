@@ -15,6 +15,7 @@ use tokio_postgres::RowStream;
 
 use super::super::fault::Fault;
 use super::super::kind::Base;
+use super::super::sieve::Sieve;
 use super::backfill::{Fresh, id_of_existing};
 use super::emit::{Emit, Noted};
 use super::nested::{INVERTED, PERHAPS_INVERTED};
@@ -63,6 +64,8 @@ pub(super) struct Pass<'a> {
     pub limit: Limit,
     /// While existing rows are read: which changes need the row that they found before them.
     pub fresh: Option<Fresh>,
+    /// The filter, if there is one.
+    pub sieve: Option<Sieve>,
 }
 
 /// How far a pass went.
@@ -86,7 +89,14 @@ impl Pass<'_> {
 
     fn sql(&self, template: &str, fresh: &str) -> String {
         let journal = template.replace("journal_N", &format!("journal_{}", self.watched.entry.id));
-        self.base.database.sql(&journal.replace("false as fresh", fresh)).into_owned()
+        let sql = self.base.database.sql(&journal.replace("false as fresh", fresh)).into_owned();
+        match &self.sieve {
+            Some(sieve) => {
+                let sifted = format!("{}, {}", sieve.image("j.before"), sieve.image("j.after"));
+                sql.replacen("j.before, j.after", &sifted, 1)
+            }
+            None => sql,
+        }
     }
 
     /// What comes after the place where the group stands.
@@ -233,13 +243,13 @@ impl Pass<'_> {
             count += 1;
             let noted = Noted {
                 id: row.get(0),
-                op: char::from(row.get::<_, i8>(1) as u8),
                 at: row.get::<_, Moment>(2).0,
                 hash: row.get(3),
                 before: row.get::<_, Option<Raw<'_>>>(4).map(|raw| raw.0),
                 after: row.get::<_, Option<Raw<'_>>>(5).map(|raw| raw.0),
+                sifted: self.sieve.is_some(),
             };
-            match noted.op {
+            match char::from(row.get::<_, i8>(1) as u8) {
                 INVERTED => return Err(self.base.settings.names.inverted().into()),
                 PERHAPS_INVERTED => {
                     doubtful = true;

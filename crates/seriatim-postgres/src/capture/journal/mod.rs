@@ -27,6 +27,7 @@ use super::fault::Fault;
 use super::image::Images;
 use super::kind::{Base, Capturing, Wrong};
 use super::registry;
+use super::sieve::Sieve;
 use super::slices::Slices;
 use crate::database::Client;
 use crate::sequencer::BUSY;
@@ -129,8 +130,12 @@ impl State {
                 _ => None,
             };
             let row_names = watched.row_names().into_iter().map(|(_, names)| names).collect();
-            let mut images = Images::new(&watched.table, &watched.known.key_names).naming_rows(row_names);
             let settings = &base.settings;
+            let (table, names) = (&watched.table, &settings.names);
+            let chosen = table.chosen(settings.columns.as_deref(), &watched.entry.key, names)?;
+            let sieve = Sieve::new(settings.filter.as_deref(), table, names)?;
+            let images = Images::new(table, &watched.known.key_names).naming_rows(row_names);
+            let mut images = images.choosing(chosen);
             let slices = Slices::new(
                 &settings.names.feed,
                 settings.partitions,
@@ -140,7 +145,7 @@ impl State {
             );
             let mut emit = Emit::new(&mut images, slices);
             let known = watched.clone();
-            let pass = Pass { base, client, watched: &known, group, limit, fresh };
+            let pass = Pass { base, client, watched: &known, group, limit, fresh, sieve };
             let next = pass.next_after(self.last_batch(known.entry.id).as_ref()).await?;
             let filling = group.at.filling.as_ref();
             let rows_may_come =
@@ -323,7 +328,8 @@ impl Capturing for Journal {
         }
         let group = Group { at, ahead: None, others: Vec::new(), members: Vec::new() };
         let limit = Limit { rows: 1, bytes: 1 };
-        let pass = Pass { base, client: &client, watched: &watched, group: &group, limit, fresh: None };
+        let pass =
+            Pass { base, client: &client, watched: &watched, group: &group, limit, fresh: None, sieve: None };
         pass.next().await.map(drop)
     }
 

@@ -9,6 +9,7 @@ use super::place::{Place, Rows};
 use crate::capture::fault::Fault;
 use crate::capture::image::Images;
 use crate::capture::kind::Base;
+use crate::capture::sieve::Sieve;
 use crate::capture::table::Table;
 use crate::migrate::Component;
 
@@ -167,6 +168,10 @@ impl Watched {
         let names = &base.settings.names;
         let table = Table::read(client, oid, names).await?.ok_or_else(|| names.table_gone())?;
         let (read, places) = (fill(client, base, oid, READ).await?, fill(client, base, oid, PLACES).await?);
+        let read = match Sieve::new(base.settings.filter.as_deref(), &table, names)? {
+            Some(sieve) => read.replace("true as matches", &sieve.row("seriatim_row")),
+            None => read,
+        };
         Ok(Watched { table, shape: state.shape.clone(), read, places })
     }
 

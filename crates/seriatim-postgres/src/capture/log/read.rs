@@ -136,7 +136,9 @@ impl Pass<'_> {
 
     fn slices(&self, rows: &[Row], last: i64, seen: Seen) -> Result<Vec<Slice>, Fault> {
         let settings = &self.base.settings;
-        let mut images = self.watched.images(self.state);
+        let chosen =
+            self.watched.table.chosen(settings.columns.as_deref(), &self.state.key, &settings.names)?;
+        let mut images = self.watched.images(self.state).choosing(chosen);
         let mut slices = Slices::new(
             &settings.names.feed,
             settings.partitions,
@@ -164,6 +166,9 @@ impl Pass<'_> {
 
     fn add(&self, row: &Row, number: i64, images: &mut Images, slices: &mut Slices) -> Result<(), Fault> {
         let (at, json, exists): (i64, &str, bool) = (row.get(1), row.get(2), row.get(3));
+        // What a row was before is not known here. So one for which the filter does not hold is treated as one that is gone: whoever
+        // has it from before is to forget it.
+        let exists = exists && row.get::<_, bool>(4);
         if !exists && !self.base.settings.deletes {
             return Ok(());
         }
@@ -174,7 +179,8 @@ impl Pass<'_> {
         let place = self.state.place(number, self.group.at.rows);
         let op = if exists { Op::Upsert } else { Op::Delete };
         let happened = Happened { position: place.position(), id: number as u64, op, at: time(at) };
-        let after = exists.then(|| (images.columns(&image), image.values(&image_packer)));
+        let mut room = Packer::default();
+        let after = exists.then(|| images.delivered(&image, &image_packer, &mut room));
         slices.add(hash_of(key.since(0)), happened, key.since(0), None, after);
         Ok(())
     }

@@ -33,6 +33,8 @@ pub(super) struct RowColumns {
     ways: Vec<Way>,
     /// Where the columns of the key are.
     key: Vec<usize>,
+    /// The columns that are delivered, and where they are; `None` for all.
+    chosen: Option<(Columns, Vec<usize>)>,
 }
 
 impl Way {
@@ -99,7 +101,37 @@ impl RowColumns {
         let names = Columns::new(columns.iter().map(|(name, _)| name.as_str()));
         let ways = columns.iter().map(|(name, of)| Way::of(name, of)).collect();
         let key = key.iter().filter_map(|name| columns.iter().position(|(known, _)| known == name)).collect();
-        RowColumns { names, ways, key }
+        RowColumns { names, ways, key, chosen: None }
+    }
+
+    /// The same, of which only those at these places and the key are delivered.
+    pub(super) fn choosing(self, chosen: &[usize]) -> Self {
+        let wanted = |place: &usize| chosen.contains(place) || self.key.contains(place);
+        let places: Vec<usize> = (0..self.ways.len()).filter(wanted).collect();
+        let names: Vec<&str> = self.names.names().collect();
+        let columns = Columns::new(places.iter().map(|place| names[*place]));
+        RowColumns { chosen: Some((columns, places)), ..self }
+    }
+
+    /// The names of the columns that are delivered.
+    pub(super) fn delivered_names(&self) -> &Columns {
+        self.chosen.as_ref().map_or(&self.names, |(columns, _)| columns)
+    }
+
+    /// What is delivered of a row that is packed, alone, in this packer; what has to be put together for that is in the other.
+    pub(super) fn delivered<'a>(
+        &'a self,
+        image: &'a Packer,
+        ends: &[usize],
+        room: &'a mut Packer,
+    ) -> (&'a Columns, &'a [u8]) {
+        let Some((columns, places)) = &self.chosen else { return (&self.names, image.since(0)) };
+        room.clear();
+        for place in places {
+            let start = if *place == 0 { 0 } else { ends[place - 1] };
+            room.packed(&image.since(start)[..ends[*place] - start]);
+        }
+        (columns, room.since(0))
     }
 
     fn selected(&self, row: &str, index: usize) -> String {

@@ -15,6 +15,7 @@ use super::look::reading;
 use super::pass::Pass;
 use super::place::{Mine, Place};
 use super::relation::Relation;
+use super::settings::Settings;
 use super::{WindowCapture, horizon, lag};
 use crate::database::Client;
 
@@ -128,7 +129,10 @@ impl Feed for WindowCapture {
     }
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
-        let slices = self.told(self.read_on(cursors, limit).await, "reading rows of")?;
+        let Settings { names, filter, .. } = &self.settings;
+        let read = self.read_on(cursors, limit).await;
+        let read = read.map_err(|fault| fault.of_filter(filter.as_deref(), names));
+        let slices = self.told(read, "reading rows of")?;
         if slices.iter().all(|slice| slice.changes.is_empty()) {
             self.rest().await;
         }

@@ -123,6 +123,20 @@ impl WindowCapture {
         self
     }
 
+    /// Only rows for which this expression on their columns holds. One that matches no more is passed over, as one that is deleted is.
+    ///
+    /// It is asked when rows are read, so another one can be given at any time. It must be about the row's own columns alone.
+    pub fn filter(mut self, expression: &str) -> Self {
+        self.settings.filter = Some(expression.to_owned());
+        self
+    }
+
+    /// Only these columns, and those of the key; all unless told otherwise.
+    pub fn columns(mut self, columns: Vec<String>) -> Self {
+        self.settings.columns = Some(columns);
+        self
+    }
+
     /// How often an idle feed looks for changes; every 250 ms unless told otherwise.
     pub fn every(mut self, interval: Duration) -> Self {
         self.settings.every = interval;

@@ -41,6 +41,10 @@ pub(super) struct Walk {
     image: Packer,
     ends: Vec<usize>,
     key: Packer,
+    /// What is delivered of it.
+    room: Packer,
+    /// The filter holds for it.
+    matches: bool,
 }
 
 /// Why a pass ended.
@@ -54,7 +58,8 @@ pub(super) enum End {
 
 impl Walk {
     pub(super) fn new(at: Mine, slices: Slices) -> Self {
-        Walk { at, slices, image: Packer::default(), ends: Vec::new(), key: Packer::default() }
+        let [image, key, room] = Default::default();
+        Walk { at, slices, image, ends: Vec::new(), key, room, matches: true }
     }
 
     /// What tells this version of the row from all others: a number made of everything in it. The row as it is now, delivered
@@ -227,16 +232,18 @@ impl Pass<'_> {
         walk.key.clear();
         self.relation.row.pack(row, 1 + self.relation.ties(), &mut walk.image, &mut walk.ends);
         self.relation.row.pack_key(&walk.image, &walk.ends, &mut walk.key);
+        walk.matches = self.relation.matches(row);
     }
 
-    /// Adds the row that was packed last as a change at the present place, if its partition is asked for.
+    /// Adds the row that was packed last as a change at the present place, if it is wanted.
     pub(super) fn deliver(&self, walk: &mut Walk, at: Timestamp, id: u64) {
         if !self.is_wanted(walk) {
             return;
         }
         let happened = Happened { position: walk.at.position(), id, op: Op::Upsert, at };
-        let after = (&self.relation.row.names, walk.image.since(0));
-        walk.slices.add(self.partition(walk), happened, walk.key.since(0), None, Some(after));
+        let partition = self.partition(walk);
+        let after = self.relation.row.delivered(&walk.image, &walk.ends, &mut walk.room);
+        walk.slices.add(partition, happened, walk.key.since(0), None, Some(after));
     }
 
     /// The partition of the row that was packed last, as the slices know it: the rest of a number is the number itself.
@@ -244,8 +251,8 @@ impl Pass<'_> {
         partition_of_hash(Key::hash_of(walk.key.since(0)), self.settings.partitions).0 as i32
     }
 
-    /// Whether the partition of the row that was packed last is asked for.
+    /// Whether the partition of the row that was packed last is asked for, and the filter holds for it.
     pub(super) fn is_wanted(&self, walk: &Walk) -> bool {
-        walk.slices.wants(self.partition(walk))
+        walk.matches && walk.slices.wants(self.partition(walk))
     }
 }

@@ -2,10 +2,12 @@
 
 use deadpool_postgres::Transaction;
 use seriatim::value::Columns;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::super::fault::Fault;
-use super::super::names::{literal, quoted};
+use super::super::names::{TableName, literal, quoted};
+use super::super::sieve::Sieve;
 use super::super::table;
 use super::columns::RowColumns;
 use super::moment::{EARLIEST, Kind};
@@ -25,6 +27,8 @@ pub(super) struct Relation {
     from: String,
     columns: Vec<(String, Type)>,
     pub row: RowColumns,
+    /// The filter, if there is one.
+    sieve: Option<Sieve>,
     /// Where names in the rows' query are looked for.
     pub search_path: String,
     /// The table, and what its columns looked like before they were looked at; none for a query.
@@ -137,8 +141,13 @@ impl Relation {
             _ => ordering(at),
         };
         let key: Vec<String> = key.iter().map(|index| columns[*index].0.clone()).collect();
+        let chosen = settings.columns.iter().flatten().map(|name| find("columns", name));
+        let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
+        let sieve = sieve(transaction, settings, &from).await?;
+        let row = RowColumns::new(&columns, &key);
         let relation = Relation {
-            row: RowColumns::new(&columns, &key),
+            row: if settings.columns.is_some() { row.choosing(&chosen) } else { row },
+            sieve,
             search_path: search_path.to_owned(),
             table,
             key,
@@ -156,13 +165,19 @@ impl Relation {
         Ok(relation)
     }
 
+    /// Whether the filter holds for a row that was read whole.
+    pub(super) fn matches(&self, row: &Row) -> bool {
+        self.sieve.is_none() || row.get(1 + self.ties() + self.columns.len())
+    }
+
     /// How many columns a tie has.
     pub(super) fn ties(&self) -> usize {
         self.tie.len()
     }
 
+    /// The names of the columns that are delivered.
     pub(super) fn column_names(&self) -> Vec<String> {
-        self.columns.iter().map(|(name, _)| name.clone()).collect()
+        self.row.delivered_names().names().map(str::to_owned).collect()
     }
 
     pub(super) fn column_types(&self) -> Vec<(String, Type)> {
@@ -196,7 +211,10 @@ impl Relation {
         let mut list = vec![self.moment()];
         list.extend(self.tie_columns().iter().map(|tie| format!("{tie}::pg_catalog.text")));
         match read {
-            Read::Rows => list.push(self.row.all(ROW)),
+            Read::Rows => {
+                list.push(self.row.all(ROW));
+                list.extend(self.sieve.as_ref().map(|sieve| sieve.row(ROW)));
+            }
             Read::Keys => list.push(self.row.of_key(ROW)),
             Read::Places => {}
         }
@@ -306,6 +324,20 @@ impl Relation {
             From::Query(_) => format!("make an index on what the query has as {}", settings.changed_at),
         }
     }
+}
+
+/// The settings' filter, if they have one.
+async fn sieve(
+    transaction: &Transaction<'_>,
+    settings: &Settings,
+    from: &str,
+) -> Result<Option<Sieve>, Fault> {
+    let Some(text) = &settings.filter else { return Ok(None) };
+    let table = TableName::parse(&settings.names.table).filter(|_| matches!(settings.from, From::Table));
+    let alias = table.map_or_else(|| "query".to_owned(), |name| name.folded().unwrap_or(name).table);
+    let sieve = Sieve::on_rows(text, &alias, &settings.names)?;
+    sieve.check_on(transaction, &format!("{from} as {}", quoted(&alias)), &settings.names).await?;
+    Ok(Some(sieve))
 }
 
 async fn of_table(transaction: &Transaction<'_>, settings: &Settings) -> Result<Source, Fault> {

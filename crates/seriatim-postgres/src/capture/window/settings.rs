@@ -54,6 +54,10 @@ pub(super) struct Settings {
     pub partitions: u32,
     pub rules: Rules,
     pub horizon: Horizon,
+    /// Which rows; all when not given.
+    pub filter: Option<String>,
+    /// Which columns beside the key's; all when not given.
+    pub columns: Option<Vec<String>>,
     /// How often an idle feed looks.
     pub every: Duration,
 }
@@ -70,6 +74,8 @@ impl Settings {
             partitions: 1,
             rules: Rules { buffer: BUFFER, stale_age: Age::Infinite, excessive_count },
             horizon: Horizon::Exact,
+            filter: None,
+            columns: None,
             every: EVERY,
         }
     }
