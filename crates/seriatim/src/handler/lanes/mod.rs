@@ -1,0 +1,331 @@
+//! Lanes: many keys at once, one key in order, and how far everything is done. Pure: no I/O, no clock.
+//!
+//! ```text
+//!   push ──▶ ready ──take──▶ in flight ──complete──▶ done ──▶ low-water mark
+//!              ▲    └─ its lane is in flight: waits behind it
+//!              └───────── comes back, first in line, when the lane is free
+//! ```
+
+mod marks;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::change::{Change, Position};
+use crate::source::{Changes, Slice};
+use crate::store::Parking;
+use marks::Marks;
+
+/// Lane numbers are good hashes already; hashing them again would only cost time.
+#[derive(Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only lane numbers are hashed here, and they are u64")
+    }
+
+    fn write_u64(&mut self, lane: u64) {
+        self.0 = lane;
+    }
+}
+
+/// The batch of a lane that waits for what is parked of it.
+const HELD: u64 = u64::MAX;
+
+type ByLane<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
+
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    change: Change,
+}
+
+/// A lane that has a batch in flight.
+#[derive(Debug)]
+struct Busy {
+    batch: u64,
+    waiting: VecDeque<Entry>,
+}
+
+/// What one read found, as far as it was not taken yet.
+#[derive(Debug)]
+struct Incoming {
+    changes: Changes,
+    /// The number of the next of them.
+    next: u64,
+}
+
+/// Changes to be handled together. Those of one key are in order.
+#[derive(Debug)]
+pub struct Batch {
+    number: u64,
+    entries: Vec<u64>,
+    lanes: Vec<u64>,
+    /// The changes.
+    pub changes: Vec<Change>,
+}
+
+/// The changes of one partition on their way through the handler.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    /// Changes that waited for their lane and can go on: before all that is incoming.
+    ready: VecDeque<Entry>,
+    incoming: VecDeque<Incoming>,
+    busy: ByLane<Busy>,
+    parked: HashSet<u64, BuildHasherDefault<AsIs>>,
+    /// Changes to park, by their numbers: each goes into the first checkpoint that passes it, and into none before. Parked
+    /// any earlier, a crash could bring an older change of the object back, and it would be parked behind this one.
+    aside: BTreeMap<u64, Parking>,
+    marks: Marks,
+    next_batch: u64,
+    /// A change that concerns every object is in flight: nothing else may run.
+    barrier: bool,
+    held: usize,
+    weight: usize,
+}
+
+impl Lanes {
+    /// Lanes in which these objects are parked already.
+    pub fn new(parked: impl IntoIterator<Item = u64>) -> Self {
+        Lanes { parked: parked.into_iter().collect(), ..Lanes::default() }
+    }
+
+    /// Takes in what a read found.
+    pub fn push(&mut self, slice: Slice) {
+        if !slice.changes.is_empty() {
+            let next = self.marks.end();
+            self.held += slice.changes.len();
+            self.weight += slice.changes.weight();
+            self.marks.open(slice.changes.len());
+            self.incoming.push_back(Incoming { changes: slice.changes, next });
+        }
+        // How far the read looked counts too: a partition where nothing happens still moves on.
+        self.marks.reach(slice.upto);
+    }
+
+    /// The next change in line, whether its lane is free or not.
+    fn next(&mut self) -> Option<Entry> {
+        if let Some(entry) = self.ready.pop_front() {
+            return Some(entry);
+        }
+        loop {
+            let incoming = self.incoming.front_mut()?;
+            if let Some(change) = incoming.changes.next() {
+                let number = incoming.next;
+                incoming.next += 1;
+                return Some(Entry { number, change });
+            }
+            self.incoming.pop_front();
+        }
+    }
+
+    /// The next changes that may run now, at most `max` of them; `None` when there are none.
+    pub fn take(&mut self, max: usize) -> Option<Batch> {
+        let number = self.next_batch;
+        let room = max.min(self.held());
+        let mut batch = Batch {
+            number,
+            entries: Vec::with_capacity(room),
+            lanes: Vec::with_capacity(room),
+            changes: Vec::with_capacity(room),
+        };
+        while batch.changes.len() < max && !self.barrier {
+            let Some(entry) = self.next() else {
+                break;
+            };
+            if entry.change.key.is_none() {
+                if self.busy.is_empty() && self.parked.is_empty() {
+                    self.barrier = true;
+                    self.start(&mut batch, entry);
+                } else {
+                    self.ready.push_front(entry);
+                }
+                break;
+            }
+            let lane = entry.change.lane();
+            match self.busy.get_mut(&lane) {
+                Some(busy) if busy.batch != number => busy.waiting.push_back(entry),
+                Some(_) => batch.add(entry),
+                None if self.parked.contains(&lane) => self.set_aside(entry),
+                None => self.start(&mut batch, entry),
+            }
+        }
+        if batch.changes.is_empty() {
+            return None;
+        }
+        self.next_batch += 1;
+        Some(batch)
+    }
+
+    fn start(&mut self, batch: &mut Batch, entry: Entry) {
+        let lane = entry.change.lane();
+        self.busy.insert(lane, Busy { batch: batch.number, waiting: VecDeque::new() });
+        batch.lanes.push(lane);
+        batch.add(entry);
+    }
+
+    fn set_aside(&mut self, entry: Entry) {
+        self.settle(entry.number, &entry.change);
+        self.aside.insert(entry.number, Parking { change: entry.change, failure: None });
+        self.marks.advance();
+    }
+
+    /// The batch is done: each of its changes is handled, or is to be parked.
+    pub fn complete(&mut self, batch: Batch, parked: Vec<Parking>) {
+        self.barrier = false;
+        let lanes = self.settle_all(&batch, &HashSet::new(), parked);
+        lanes.into_iter().for_each(|lane| self.free(lane));
+        self.marks.advance();
+    }
+
+    /// The batch was given up before it was done; the changes with these ids are not. Their lanes stay closed.
+    pub fn abandon(&mut self, batch: Batch, unfinished: &HashSet<u64>, parked: Vec<Parking>) {
+        self.settle_all(&batch, unfinished, parked);
+        self.marks.advance();
+    }
+
+    fn settle_all(&mut self, batch: &Batch, unfinished: &HashSet<u64>, parked: Vec<Parking>) -> Vec<u64> {
+        let mut parked: HashMap<u64, Parking> =
+            parked.into_iter().map(|parking| (parking.change.id, parking)).collect();
+        for (number, change) in batch.entries.iter().zip(&batch.changes) {
+            if unfinished.contains(&change.id) {
+                continue;
+            }
+            self.settle(*number, change);
+            if let Some(parking) = parked.remove(&change.id) {
+                self.parked.insert(change.lane());
+                self.aside.insert(*number, parking);
+            }
+        }
+        batch.lanes.clone()
+    }
+
+    fn settle(&mut self, number: u64, change: &Change) {
+        self.held -= 1;
+        self.weight -= change.weight();
+        self.marks.done(number, change.position.clone());
+    }
+
+    /// From now on, this object's changes are set aside instead of run, those that wait for it included.
+    pub fn park(&mut self, lane: u64) {
+        self.parked.insert(lane);
+        let held = self.is_held(lane).then(|| self.busy.remove(&lane)).flatten();
+        if let Some(held) = held {
+            held.waiting.into_iter().for_each(|entry| self.set_aside(entry));
+        }
+    }
+
+    fn is_held(&self, lane: u64) -> bool {
+        self.busy.get(&lane).is_some_and(|busy| busy.batch == HELD)
+    }
+
+    /// From now on, changes of this parked object wait in memory: it may be about to come back.
+    pub fn hold(&mut self, lane: u64) {
+        if self.parked.remove(&lane) {
+            self.busy.insert(lane, Busy { batch: HELD, waiting: VecDeque::new() });
+        }
+    }
+
+    /// Nothing is parked of this object any more: what waits for it goes on.
+    pub fn rejoin(&mut self, lane: u64) {
+        self.parked.remove(&lane);
+        if self.is_held(lane) {
+            self.free(lane);
+        }
+    }
+
+    /// Whether changes of this object are set aside and not in a checkpoint yet.
+    pub fn has_aside_of(&self, lane: u64) -> bool {
+        self.aside.values().any(|parking| parking.change.lane() == lane)
+    }
+
+    /// Whether any change is set aside and not in a checkpoint yet.
+    pub fn has_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    /// How many parked objects a change of all objects waits for: their changes of before it have to come before it.
+    pub fn held_up_by_parked(&self) -> Option<usize> {
+        let waits = self.ready.front().is_some_and(|entry| entry.change.key.is_none());
+        (waits && self.busy.is_empty() && !self.parked.is_empty()).then_some(self.parked.len())
+    }
+
+    fn free(&mut self, lane: u64) {
+        if let Some(busy) = self.busy.remove(&lane) {
+            for entry in busy.waiting.into_iter().rev() {
+                self.ready.push_front(entry);
+            }
+        }
+    }
+
+    /// Whether the low-water mark has passed changes that are to be parked.
+    pub fn has_passed_aside(&self) -> bool {
+        self.aside.first_key_value().is_some_and(|(number, _)| *number < self.marks.passed())
+    }
+
+    /// The changes to park that the low-water mark has passed, in order. They belong into the checkpoint at the mark.
+    pub fn take_passed_aside(&mut self) -> Vec<Parking> {
+        let later = self.aside.split_off(&self.marks.passed());
+        std::mem::replace(&mut self.aside, later).into_values().collect()
+    }
+
+    /// All changes to park, by their numbers: for a batch that will pass everything that was taken so far.
+    pub fn take_aside(&mut self) -> BTreeMap<u64, Parking> {
+        std::mem::take(&mut self.aside)
+    }
+
+    /// The number of the next place: all that was pushed so far lies before it.
+    pub fn end(&self) -> u64 {
+        self.marks.end()
+    }
+
+    /// The number of the first place that the low-water mark has not passed.
+    pub fn passed(&self) -> u64 {
+        self.marks.passed()
+    }
+
+    /// Everything up to here is handled or set aside; `None` before the first such place.
+    pub fn low_water(&self) -> Option<&Position> {
+        self.marks.low_water()
+    }
+
+    /// Where the low-water mark will stand once this batch is complete.
+    pub fn low_water_after<'a>(&'a self, batch: &'a Batch) -> Option<&'a Position> {
+        let done = batch.changes.iter().map(|change| &change.position);
+        self.marks.low_water_after(batch.entries.iter().copied().zip(done))
+    }
+
+    /// How many changes are inside: ready, waiting, in flight or set aside.
+    pub fn held(&self) -> usize {
+        self.held + self.aside.len()
+    }
+
+    /// How many places the low-water mark is behind: what one slow change keeps all others from being forgotten.
+    pub fn span(&self) -> usize {
+        self.marks.span()
+    }
+
+    /// Roughly how many bytes they occupy.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+}
+
+impl Batch {
+    /// The numbers of the changes: what was set aside with a lower number came before.
+    pub fn numbers(&self) -> &[u64] {
+        &self.entries
+    }
+
+    fn add(&mut self, entry: Entry) {
+        self.entries.push(entry.number);
+        self.changes.push(entry.change);
+    }
+}

@@ -1,0 +1,77 @@
+//! What is given up: skipped, discarded, stopped at.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_discarded_change_is_not_handled_and_its_tail_goes_on() {
+    for kind in BOTH {
+        let scene = Scene::new(kind);
+        scene.work.falls_ill(7, || Failure::poison("never"));
+        (0..5).for_each(|n| scene.push(7, n));
+        let host = scene.run("a");
+        scene.until_parked(7).await;
+        scene.until("its tail is parked", async |scene: &Scene| scene.parked().await[0].waiting == 5).await;
+        scene.work.recovers();
+        let key = scene.parked().await[0].key.clone();
+        let dropped = scene.store.discard_parked(scene.feed.name(), &key, Discard::First(1), "a test").await;
+        assert_eq!(dropped.unwrap(), Discarding::Done(1));
+        scene.until("the tail is handled", async |scene: &Scene| scene.work.ids(7).len() == 4).await;
+        scene.feed.push(7, 9);
+        scene.until("and what comes", async |scene: &Scene| scene.work.ids(7) == [2, 3, 4, 5, 6]).await;
+        assert_eq!(scene.parked().await, []);
+        host.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_discarded_to_the_end_is_live_again() {
+    for kind in BOTH {
+        let scene = Scene::new(kind);
+        scene.work.falls_ill(7, || Failure::poison("never"));
+        (0..5).for_each(|n| scene.push(7, n));
+        let host = scene.run("a");
+        scene.until_parked(7).await;
+        scene.until("its tail is parked", async |scene: &Scene| scene.parked().await[0].waiting == 5).await;
+        scene.work.recovers();
+        let key = scene.parked().await[0].key.clone();
+        let dropped = scene.store.discard_parked(scene.feed.name(), &key, Discard::All(1), "a test").await;
+        assert_eq!(dropped.unwrap(), Discarding::Done(5));
+        for n in 0..20 {
+            scene.feed.push(7, n);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        scene.until("what comes is handled", async |scene: &Scene| scene.work.ids(7).len() == 20).await;
+        assert_eq!(scene.work.ids(7), (6..=25).collect::<Vec<u64>>(), "{kind:?}");
+        host.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_skipped_lets_its_tail_go_on_and_is_counted() {
+    for kind in BOTH {
+        let mut scene = Scene::new(kind);
+        scene.settings.retry.then = Then::Skip;
+        scene.work.falls_ill(7, || Failure::change("no"));
+        (0..4).for_each(|n| scene.push(7 + n % 2, n));
+        let host = scene.host("a");
+        let stats = Arc::clone(&host.stats()[0].1);
+        host.run_once().await.unwrap();
+        assert_eq!((stats.skipped(), stats.handled()), (2, 2), "{kind:?}");
+        assert_eq!((scene.parked().await, scene.work.ids(8)), (vec![], vec![2, 4]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_comes_after_the_last_attempt_and_loses_nothing() {
+    for kind in BOTH {
+        let mut scene = Scene::new(kind);
+        scene.settings.retry.then = Then::Stop;
+        scene.work.falls_ill(7, || Failure::change("no"));
+        (0..4).for_each(|n| scene.push(7, n));
+        let stopped = scene.host("a").run_once().await.unwrap_err();
+        assert_eq!(stopped.to_string(), "stopped: f: change 1 at position 1 failed: no", "{kind:?}");
+        scene.work.recovers();
+        scene.host("a").run_once().await.unwrap();
+        assert_eq!(scene.work.ids(7), [1, 2, 3, 4], "{kind:?}");
+    }
+}
