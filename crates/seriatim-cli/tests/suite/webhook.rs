@@ -75,7 +75,7 @@ fn with_batches_of_one_the_body_is_one_object_and_connections_are_kept() {
 fn an_error_of_the_server_is_tried_again_with_the_same_key() {
     let server = Server::start(|n| answer(if n == 0 { 500 } else { 200 }));
     let shop = in_one_batch(shop_for(&server, ""));
-    run_once(&shop).expect(0, &[]);
+    run_once(&shop).expect(0, &["answered 500 Internal Server Error", "the same request comes once more"]);
     let requests = server.requests();
     assert_eq!(requests.len(), 2);
     assert_eq!((keys(&requests)[0], &requests[0].body), (keys(&requests)[1], &requests[1].body));
@@ -98,8 +98,8 @@ fn an_error_of_the_server_for_one_change_parks_that_one_with_its_words() {
 fn a_server_that_answers_too_late_gets_the_same_again_with_the_same_key() {
     // It does the work, and only its answer is late.
     let server = Server::start(|n| if n == 0 { Answer::Never } else { answer(200) });
-    let shop = shop_for(&server, "timeout = \"300ms\"\nbatch = 1");
-    run_once(&shop).expect(0, &["did not answer within 300ms; whether it has done the work is not known"]);
+    let shop = shop_for(&server, "timeout = \"2s\"\nbatch = 1");
+    run_once(&shop).expect(0, &["did not answer within 2s; whether it has done the work is not known"]);
     let requests = server.requests();
     assert_eq!(requests.len(), 4);
     let late = keys(&requests)[0];
@@ -110,8 +110,8 @@ fn a_server_that_answers_too_late_gets_the_same_again_with_the_same_key() {
 #[test]
 fn a_batch_whose_answer_is_late_comes_again_as_it_was() {
     let server = Server::start(|n| if n == 0 { Answer::Never } else { answer(200) });
-    let shop = in_one_batch(shop_for(&server, "timeout = \"300ms\""));
-    run_once(&shop).expect(0, &[]);
+    let shop = in_one_batch(shop_for(&server, "timeout = \"2s\""));
+    run_once(&shop).expect(0, &["did not answer within 2s", "the same request comes once more"]);
     let requests = server.requests();
     assert_eq!(requests.len(), 2);
     assert_eq!((keys(&requests)[0], &requests[0].body), (keys(&requests)[1], &requests[1].body));

@@ -146,7 +146,8 @@ impl Handler for Webhook {
         // the answer got lost: so first the same again, under the same key, which the receiver may know.
         let again = if changes.len() > 1 { request.try_clone() } else { None };
         match (self.post(request).await, again) {
-            (Err(Trouble::Unclear(_)), Some(again)) => {
+            (Err(Trouble::Unclear(why)), Some(again)) => {
+                tracing::warn!(feed = %context.lease.id.feed, "{why}; the same request comes once more");
                 tokio::time::sleep(ONCE_MORE_AFTER).await;
                 self.post(again).await.map_err(Trouble::into_failure)
             }
