@@ -10,6 +10,7 @@ mod poison;
 mod postgres;
 mod protect;
 mod queue_redis;
+mod rounds;
 mod window_drain;
 mod window_postgres;
 

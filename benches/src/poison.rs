@@ -15,10 +15,11 @@ use seriatim::{Change, Failure, Host, Value};
 use seriatim_sqlite::rusqlite::Transaction;
 use seriatim_sqlite::{Source, SqliteStore, in_transaction};
 
+use crate::rounds::Rounds;
 use crate::{Backlog, Row};
 
-/// How many times each side is measured; the best of each counts, as the least disturbed.
-const ROUNDS: usize = 5;
+/// How many rounds there are.
+const ROUNDS: usize = 9;
 
 /// One change in so many is of the key that fails.
 const POISON_IN: u64 = 100;
@@ -35,15 +36,18 @@ pub(crate) async fn poison(backlog: Backlog, progress: &(dyn Fn(&str) + Sync)) -
     progress(&format!("writing {} changes", backlog.changes()));
     let master = folder.path().join("master.db");
     let others = prepare(&master, backlog).await?;
-    let (mut limit, mut value) = (0.0, 0.0);
+    let mut rounds = Rounds::default();
     for round in 1..=ROUNDS {
-        for (fails, best) in [(true, &mut value), (false, &mut limit)] {
+        let (mut limit, mut value) = (0.0, 0.0);
+        for (fails, rate) in [(true, &mut value), (false, &mut limit)] {
             progress(&format!("{others} changes, round {round} of {ROUNDS}"));
             let copy = folder.path().join(format!("round-{round}-{fails}.db"));
             std::fs::copy(&master, &copy)?;
-            *best = f64::max(*best, drain(&copy, others, fails).await?);
+            *rate = drain(&copy, others, fails).await?;
         }
+        rounds.add(value, limit);
     }
+    let (value, limit) = rounds.middle();
     Ok(Row::new("poison-sqlite", f64::round(value), "changes/s", f64::round(limit), 0.9))
 }
 

@@ -13,6 +13,7 @@ use seriatim::{FeedName, clock};
 use seriatim_handlers::{Command, CommandSettings};
 
 use super::{ROUNDS, Stage, settings};
+use crate::rounds::Rounds;
 use crate::{Backlog, Row};
 
 /// What most people would write.
@@ -30,10 +31,13 @@ pub(crate) async fn command_echo(
         return Ok(None);
     }
     let stage = Stage::set(backlog, progress).await?;
-    let (mut limit, mut value) = (0.0, 0.0);
+    let mut rounds = Rounds::default();
     for round in 1..=ROUNDS {
-        progress(&format!("{} changes through a command, round {round} of {ROUNDS}", backlog.changes()));
-        limit = f64::max(limit, bare_pipe(&stage)?);
+        progress(&format!(
+            "{} changes through a command, round {round} of {ROUNDS}",
+            stage.backlog.changes()
+        ));
+        let limit = bare_pipe(&stage)?;
         let command = Arc::new(Command::new(CommandSettings {
             feed: FeedName::new("orders")?,
             command: ECHO.map(str::to_owned).to_vec(),
@@ -43,9 +47,10 @@ pub(crate) async fn command_echo(
             timeout: Duration::from_secs(30),
         }));
         let handling = Handling::AtLeastOnce(Arc::clone(&command) as _);
-        value = f64::max(value, stage.drain(round, handling, settings(32, 1)).await?);
+        rounds.add(stage.drain(round, handling, settings(32, 1)).await?, limit);
         command.close().await;
     }
+    let (value, limit) = rounds.middle();
     Ok(Some(Row::new("command-echo", value.round(), "changes/s", limit.round(), 0.7)))
 }
 

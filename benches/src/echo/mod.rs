@@ -20,8 +20,8 @@ pub(crate) use webhook::webhook_echo;
 use crate::Backlog;
 use crate::journal_drain;
 
-/// How many times each side is measured; the best of each counts, as the least disturbed.
-const ROUNDS: usize = 3;
+/// How many rounds the changes are shared out to.
+const ROUNDS: usize = 5;
 
 /// A journal to drain, and the same changes as lines of JSON for whoever does it without Seriatim.
 struct Stage {
@@ -30,7 +30,9 @@ struct Stage {
 }
 
 impl Stage {
+    /// Makes what each round drains: a part of the backlog.
     async fn set(backlog: Backlog, progress: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Self> {
+        let backlog = Backlog::of(backlog.changes() / ROUNDS as u64);
         let stage = Stage { folder: tempfile::tempdir()?, backlog };
         progress(&format!("writing {} changes", backlog.changes()));
         journal_drain::prepare(&stage.master(), backlog).await?;

@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::{ROUNDS, Stage, settings};
+use crate::rounds::Rounds;
 use crate::{Backlog, Row};
 
 const BATCH: usize = 100;
@@ -33,10 +34,13 @@ pub(crate) async fn webhook_echo(backlog: Backlog, progress: &(dyn Fn(&str) + Sy
     let url = format!("http://{}/", listener.local_addr()?);
     let changes = Arc::new(AtomicU64::new(0));
     let server = tokio::spawn(serve(listener, Arc::clone(&changes)));
-    let (mut limit, mut value) = (0.0, 0.0);
+    let mut rounds = Rounds::default();
     for round in 1..=ROUNDS {
-        progress(&format!("{} changes through a webhook, round {round} of {ROUNDS}", backlog.changes()));
-        limit = f64::max(limit, bare_client(&stage, &url).await?);
+        progress(&format!(
+            "{} changes through a webhook, round {round} of {ROUNDS}",
+            stage.backlog.changes()
+        ));
+        let limit = bare_client(&stage, &url).await?;
         let webhook = Webhook::new(WebhookSettings {
             url: url.clone(),
             single: false,
@@ -45,10 +49,11 @@ pub(crate) async fn webhook_echo(backlog: Backlog, progress: &(dyn Fn(&str) + Sy
             secret: None,
         })?;
         let handling = Handling::AtLeastOnce(Arc::new(webhook));
-        value = f64::max(value, stage.drain(round, handling, settings(BATCH, 8)).await?);
+        rounds.add(stage.drain(round, handling, settings(BATCH, 8)).await?, limit);
     }
+    let (value, limit) = rounds.middle();
     server.abort();
-    let (received, sent) = (changes.load(Ordering::Relaxed), 2 * ROUNDS as u64 * backlog.changes());
+    let (received, sent) = (changes.load(Ordering::Relaxed), 2 * ROUNDS as u64 * stage.backlog.changes());
     ensure!(received == sent, "the receiver got {received} changes instead of {sent}");
     Ok(Row::new("webhook-echo", value.round(), "changes/s", limit.round(), 0.7))
 }

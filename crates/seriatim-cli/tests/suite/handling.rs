@@ -59,6 +59,20 @@ impl Running {
         Running { child, log }
     }
 
+    /// How much memory it has, in MiB.
+    pub fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+    }
+
+    /// Waits until the log has these words so many times more than now.
+    #[track_caller]
+    pub fn says_again(&self, words: &str, times: usize) {
+        let before = self.log().matches(words).count();
+        eventually(words, || self.log().matches(words).count() >= before + times, || self.log());
+    }
+
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }

@@ -95,7 +95,14 @@ impl Server {
     }
 
     pub fn start_with(answers: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static) -> Self {
-        Server::listen(0, Box::new(answers), None)
+        Server::start_at_with(0, answers)
+    }
+
+    pub fn start_at_with(
+        port: u16,
+        answers: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Server::listen(port, Box::new(answers), None)
     }
 
     /// With a certificate that it made itself.
