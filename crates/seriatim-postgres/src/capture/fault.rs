@@ -38,9 +38,12 @@ impl Fault {
     pub(crate) fn of_filter(self, filter: Option<&str>, names: &Names) -> Self {
         let (Fault::Postgres(cause), Some(filter)) = (&self, filter) else { return self };
         let Some(said) = cause.as_db_error() else { return self };
-        match &said.code().code()[..2] {
-            "22" => names.filter_failed(&said.message()).into(),
-            "42" => names.bad_filter(filter, &said.message()).into(),
+        match said.code().code() {
+            data if data.starts_with("22") => names.filter_failed(&said.message()).into(),
+            // No such column, function or operator; several of that name; another type: the table is not what it was.
+            "42703" | "42883" | "42702" | "42725" | "42804" => {
+                names.bad_filter(filter, &said.message()).into()
+            }
             _ => self,
         }
     }

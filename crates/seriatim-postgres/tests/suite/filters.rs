@@ -238,6 +238,28 @@ async fn a_filter_that_is_none_is_refused_with_a_sentence() {
 }
 
 #[tokio::test]
+async fn a_filter_whose_column_is_renamed_stops_the_feed_and_says_so() {
+    let shop = Shop::with(SCHEMA).await;
+    let mut follower = Follower::open(paid(&shop), Start::Now).await;
+    shop.sql("update orders set amount = 1 where id = 1").await;
+    assert_eq!(follower.all().await.len(), 1);
+    shop.sql("alter table orders rename column status to state").await;
+    shop.sql("update orders set amount = 2").await;
+    let mut read = 0;
+    let said = loop {
+        match follower.try_read(LIMIT).await {
+            Ok((changes, _)) => read += changes.len(),
+            Err(error) => break error.to_string(),
+        }
+        assert!(read <= 3, "what nobody can tell is let through");
+    };
+    assert!(
+        said.contains("`where` is no filter for \"orders\": status = 'paid': column \"status\""),
+        "{said}"
+    );
+}
+
+#[tokio::test]
 async fn a_filter_that_has_no_answer_for_a_row_stops_the_feed_there_and_says_so() {
     let shop = Shop::with(SCHEMA).await;
     let capture = shop.source().journal("orders").partitions(1).filter("100 / amount > 1");
