@@ -16,6 +16,7 @@ mod ledger;
 mod plan;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::{Change, Position};
@@ -140,6 +141,10 @@ impl Store for FaultyStore {
 
     async fn ensure(&self, feed: &FeedName, partitions: u32, start: &Position) -> Result<(), EnsureError> {
         self.pass(Operation::Ensure, self.store.ensure(feed, partitions, start)).await
+    }
+
+    async fn wait(&self, timeout: Duration) {
+        self.store.wait(timeout).await;
     }
 
     async fn feeds(&self) -> Result<Vec<FeedName>, StoreError> {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod faulty;
+mod fleet;
 mod memory_conformance;
 mod memory_once;
 mod memory_queue;

@@ -66,18 +66,19 @@ impl Watch {
             JudgedHost { host: host.clone(), live }
         });
         let hosts: Vec<JudgedHost> = hosts.collect();
+        let by_session: HashMap<&SessionId, &HostView> =
+            view.hosts.iter().map(|host| (&host.session, host)).collect();
         let leases = view.leases.iter().map(|lease| {
             let silent = silent_for(&mut self.leases, &lease.id, (lease.epoch, lease.version), asked);
-            let owner = lease.owner.as_ref();
-            let owner = owner.and_then(|owner| hosts.iter().find(|host| host.host.session == owner.session));
-            let liveness = owner.map_or(Liveness::Dead, |owner| owner.host.liveness);
+            let owner = lease.owner.as_ref().and_then(|owner| by_session.get(&owner.session));
+            let liveness = owner.map_or(Liveness::Dead, |owner| owner.liveness);
             let available = liveness == Liveness::Dead || silent >= expire;
             let renewing = self.leases.get(&lease.id).is_some_and(|still| still.moved);
             let held = !available && (liveness == Liveness::Alive || renewing);
             JudgedLease { lease: lease.clone(), available, held }
         });
         let leases = leases.collect();
-        self.hosts.retain(|session, _| view.hosts.iter().any(|host| host.session == *session));
+        self.hosts.retain(|session, _| by_session.contains_key(session));
         Judged { hosts, leases }
     }
 }

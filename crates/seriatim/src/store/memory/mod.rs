@@ -1,9 +1,11 @@
 //! A store in memory: for tests and simulation, and as the plainest reading of the contract.
 
+mod news;
 mod parked;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -16,6 +18,7 @@ use crate::clock;
 use crate::lease::{HostView, Lease, LeaseId, LeaseView, Liveness, Owner, View};
 use crate::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
 use crate::value::Key;
+use news::News;
 use parked::Parked;
 
 /// Keeps everything in memory; clones share it. It dies with the process, and so do its checkpoints.
@@ -23,6 +26,7 @@ use parked::Parked;
 pub struct MemoryStore {
     id: StoreId,
     state: Arc<Mutex<State>>,
+    news: News,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +45,7 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
-        MemoryStore { id: StoreId::random(), state: Arc::default() }
+        MemoryStore { id: StoreId::random(), state: Arc::default(), news: News::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -126,6 +130,7 @@ impl Store for MemoryStore {
             state.hosts.remove(&session.host);
         }
         state.free_leases_of(&session.id);
+        self.news.tell();
         Ok(())
     }
 
@@ -151,6 +156,10 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn wait(&self, timeout: Duration) {
+        self.news.wait(timeout).await;
+    }
+
     async fn feeds(&self) -> Result<Vec<FeedName>, StoreError> {
         let mut feeds: Vec<FeedName> = self.state().leases.keys().map(|id| id.feed.clone()).collect();
         feeds.dedup();
@@ -158,6 +167,7 @@ impl Store for MemoryStore {
     }
 
     async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
+        self.news.note();
         let state = self.state();
         let asked_for = |lease: &&LeaseView| feeds.contains(&lease.id.feed);
         let leases = state.leases.values().filter(asked_for).cloned().collect();
@@ -217,6 +227,7 @@ impl Store for MemoryStore {
             return Ok(false);
         }
         lease.hand_over_to = Some(to.clone());
+        self.news.tell();
         Ok(true)
     }
 
@@ -224,6 +235,7 @@ impl Store for MemoryStore {
         if let Some(held) = self.state().lease_of(lease) {
             held.owner = None;
             held.hand_over_to = keep_for.cloned();
+            self.news.tell();
         }
         Ok(())
     }
@@ -262,6 +274,7 @@ impl Store for MemoryStore {
         if parked == OnRewind::DropParked {
             state.parked.drop_partition(&seen.id);
         }
+        self.news.tell();
         Ok(true)
     }
 
@@ -291,6 +304,7 @@ impl Store for MemoryStore {
         let partitions = state.parked.retry(feed, key);
         let marked = partitions.len() as u64;
         state.ask(feed, partitions);
+        self.news.tell();
         Ok(marked)
     }
 
@@ -309,6 +323,7 @@ impl Store for MemoryStore {
         };
         let (discarding, partition) = parked.discard(feed, key, what, reason, owned);
         state.ask(feed, partition);
+        self.news.tell();
         Ok(discarding)
     }
 
