@@ -29,7 +29,7 @@ impl HandledEvents {
     fn context(&self, position: Position) -> Context {
         let id = LeaseId { feed: self.feed.clone(), partition: Partition(0) };
         let lease = Lease { id, session: SessionId::random(), epoch: Epoch(0), position };
-        Context { lease: Arc::new(lease), attempt: 1, timeout: self.timeout }
+        Context::new(Arc::new(lease), self.timeout)
     }
 }
 

@@ -110,7 +110,7 @@ pub async fn own(store: &PostgresStore, name: &str) -> (Session, Lease) {
 }
 
 pub fn context(lease: &Lease) -> Context {
-    Context { lease: Arc::new(lease.clone()), attempt: 1, timeout: Duration::from_secs(30) }
+    Context::new(Arc::new(lease.clone()), Duration::from_secs(30))
 }
 
 /// A change of a row `(id, amount)`.

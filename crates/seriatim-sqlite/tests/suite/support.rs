@@ -71,7 +71,7 @@ pub async fn own(store: &SqliteStore, name: &str) -> (Session, Lease) {
 }
 
 pub fn context(lease: &Lease) -> Context {
-    Context { lease: Arc::new(lease.clone()), attempt: 1, timeout: std::time::Duration::from_secs(30) }
+    Context::new(Arc::new(lease.clone()), std::time::Duration::from_secs(30))
 }
 
 /// A change of a row `(id, amount)`.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::retry::Verdict;
 use super::target::{Target, Turn};
 use super::tries::Try;
-use super::{CommitError, Context, Failure, FailureKind, Retry, Then};
+use super::{Checkpointer, CommitError, Context, Failure, FailureKind, Retry, Then};
 use crate::change::{Change, Position};
 use crate::lease::Lease;
 use crate::store::{Checkpoint, CheckpointError, ParkedFailure, ParkedState, Parking, StoreError};
@@ -44,6 +44,30 @@ pub(crate) struct Tally {
     pub failures: u64,
     /// After which pause those objects are tried again that stepped aside, by their lanes.
     pub again: HashMap<u64, Duration>,
+    /// Changes that were given to the handler once more.
+    pub redelivered: u64,
+    /// Where the handler itself says what is done for good.
+    pub word: Word,
+}
+
+/// What a handler has done, in order, and for how much of it it vouches.
+#[derive(Debug, Default)]
+pub(crate) struct Word {
+    /// The ids of the changes that it has handled.
+    pub done: Vec<u64>,
+    /// It vouches for so many of them, and for all that came before.
+    pub vouched: Option<usize>,
+}
+
+impl Word {
+    /// A call has handled these changes; then, or on the way, the handler vouched for so many of the call's changes.
+    fn note<'a>(&mut self, done: impl Iterator<Item = &'a Change>, said: Option<usize>) {
+        let before = self.done.len();
+        self.done.extend(done.map(|change| change.id));
+        if let Some(said) = said {
+            self.vouched = Some(before.saturating_add(said).min(self.done.len()));
+        }
+    }
 }
 
 /// A part of a batch that is still to be done.
@@ -64,6 +88,8 @@ pub(crate) struct Rules {
     pub closing: watch::Receiver<bool>,
     /// What is known about the target.
     pub target: Arc<Target>,
+    /// Where the handler vouches for what it has done, if that is its own to say.
+    pub word: Option<Checkpointer>,
 }
 
 /// Works a batch off, piece by piece.
@@ -128,10 +154,19 @@ impl<'a> Attempts<'a> {
         passed: u64,
         attempt: u32,
     ) -> Result<(), CommitError> {
-        let context = Context { lease: Arc::clone(&self.lease), attempt, timeout: self.rules.timeout };
+        let context = self.rules.context(&self.lease, attempt);
         let aside = self.aside.range(..passed).map(|(_, parking)| parking.clone()).collect();
         let then = Checkpoint::parking(upto.clone(), aside);
-        self.tries.attempt(changes, &then, &context).await?;
+        let tried = self.tries.attempt(changes, &then, &context).await;
+        if let Some(word) = &self.rules.word {
+            let done = match &tried {
+                Ok(()) => changes.len(),
+                Err(CommitError::Failed(failure)) => failure.culprit.unwrap_or(0).min(changes.len()),
+                Err(_) => 0,
+            };
+            self.tally.word.note(changes[..done].iter(), word.take());
+        }
+        tried?;
         self.aside = self.aside.split_off(&passed);
         self.rules.target.is_there();
         Ok(())
@@ -158,6 +193,7 @@ impl<'a> Attempts<'a> {
             };
         }
         let passed = self.passed_by(piece.from, piece.changes.len());
+        self.tally.redelivered += piece.changes.len() as u64;
         match self.attempt(&piece.changes, &piece.upto, passed, piece.failed + 1).await {
             Ok(()) => Ok(()),
             Err(error) => self.failed(piece, error).await,
@@ -177,6 +213,11 @@ impl<'a> Attempts<'a> {
             // What is done shows that the target is there: one poison in every batch is no outage.
             if culprit > 0 || !failure.done.is_empty() {
                 self.rules.target.is_there();
+            }
+            if self.rules.word.is_some() {
+                let later = failure.done.iter().filter(|done| **done > culprit);
+                let later = later.filter_map(|done| piece.changes.get(*done));
+                self.tally.word.note(later, None);
             }
             piece.drop_done(culprit, &failure.done);
         }
@@ -273,6 +314,12 @@ impl<'a> Attempts<'a> {
 }
 
 impl Rules {
+    /// What a handler gets to know in a call.
+    pub fn context(&self, lease: &Arc<Lease>, attempt: u32) -> Context {
+        let checkpointer = self.word.clone().unwrap_or_default();
+        Context { attempt, checkpointer, ..Context::new(Arc::clone(lease), self.timeout) }
+    }
+
     /// What to do after a single change failed so often, for the first time after so many successes. While the target may be to
     /// blame, nothing is given up.
     pub fn verdict(&self, failure: &Failure, failed: u32, since: u64) -> Verdict {

@@ -10,6 +10,7 @@
 //! A [`TransactionalHandler`] makes effect and checkpoint one step: exactly once.
 
 mod attempt;
+mod checkpointer;
 mod failure;
 mod lanes;
 mod retry;
@@ -24,11 +25,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub(crate) use attempt::{Attempts, Ran, Rules, Tally};
+pub use checkpointer::Checkpointer;
 pub use failure::{CommitError, Failure, FailureKind};
 pub use lanes::{Batch, Lanes};
 pub(crate) use retry::Verdict;
 pub use retry::{Backoff, Retry, Then};
-pub(crate) use tail::{Tail, Tailed};
+pub(crate) use tail::{Effort, Tail, Tailed};
 pub(crate) use target::Target;
 pub(crate) use tries::{Plain, Transactional, Try};
 
@@ -45,6 +47,24 @@ pub struct Context {
     pub attempt: u32,
     /// How long one call may take; for a closure, each change.
     pub timeout: Duration,
+    /// Where the handler's word goes that its work is done.
+    pub checkpointer: Checkpointer,
+}
+
+impl Context {
+    /// The context of a first try.
+    pub fn new(lease: Arc<Lease>, timeout: Duration) -> Self {
+        Context { lease, attempt: 1, timeout, checkpointer: Checkpointer::default() }
+    }
+
+    /// Says that all is done for good that this handler has been given of this partition so far, the changes of this call
+    /// included: they may be checkpointed once the call has returned.
+    ///
+    /// With [`CheckpointPolicy::Manual`](crate::host::CheckpointPolicy::Manual), nothing is checkpointed without this word. With
+    /// other policies it changes nothing.
+    pub fn checkpoint(&self) {
+        self.checkpointer.say();
+    }
 }
 
 /// Handles changes, at least once each.
@@ -76,6 +96,7 @@ where
 {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
         for (index, change) in changes.iter().enumerate() {
+            let context = Context { checkpointer: context.checkpointer.after(index + 1), ..context.clone() };
             let call = tokio::time::timeout(context.timeout, self(change.clone(), context.clone()));
             let done = match call.await {
                 Ok(done) => done.map_err(Into::into),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::attempt::Gone;
 use super::tries::Try;
-use super::{CommitError, Context, Failure, FailureKind, Rules};
+use super::{CommitError, Failure, FailureKind, Rules};
 use crate::change::{Change, Position};
 use crate::lease::Lease;
 use crate::store::{Checkpoint, Unparking};
@@ -21,13 +21,24 @@ pub(crate) struct Tail {
 /// How far an object's changes went.
 pub(crate) enum Tailed {
     /// So many are handled. With a transactional handler they are taken out of the store already. Then one failed, perhaps.
-    Went { done: usize, failure: Option<Failure>, failures: u64 },
+    Went { done: usize, failure: Option<Failure>, effort: Effort },
     /// The host is closing, before anything happened.
     Interrupted,
     /// Nothing of this counts any more: the lease is lost, or whether the commit happened is not known.
     Lost { why: String },
     /// The store needs a person.
     Broken { why: String },
+}
+
+/// What it took.
+#[derive(Debug, Default)]
+pub(crate) struct Effort {
+    /// Attempts that failed.
+    pub failures: u64,
+    /// Changes that were given to the handler once more.
+    pub redelivered: u64,
+    /// The handler vouched for so many of the changes that are done, and for all that came before.
+    pub vouched: Option<usize>,
 }
 
 impl Tail {
@@ -41,22 +52,26 @@ impl Tail {
         position: &Position,
     ) -> Tailed {
         let mut count = self.changes.len();
-        let mut failures = 0;
+        let mut effort = Effort::default();
         loop {
             let Some(_turn) = rules.target.turn(&mut rules.closing).await else { return Tailed::Interrupted };
-            let context =
-                Context { lease: Arc::clone(lease), attempt: self.failed + 1, timeout: rules.timeout };
-            let failure =
-                match tries.attempt(&self.changes[..count], &self.done(count, position), &context).await {
-                    Ok(()) => {
-                        rules.target.is_there();
-                        return Tailed::Went { done: count, failure: None, failures };
-                    }
-                    Err(CommitError::Failed(failure)) => failure,
-                    Err(CommitError::Fenced { by }) => return Tailed::of(Gone::fenced(by)),
-                    Err(CommitError::Store(error)) => return Tailed::of(Gone::of_store(&error)),
-                };
-            failures += 1;
+            let context = rules.context(lease, self.failed + 1);
+            effort.redelivered += match effort.failures {
+                0 => u64::from(self.failed > 0),
+                _ => count as u64,
+            };
+            let tried = tries.attempt(&self.changes[..count], &self.done(count, position), &context).await;
+            effort.vouched = rules.word.as_ref().and_then(|word| word.take()).or(effort.vouched);
+            let failure = match tried {
+                Ok(()) => {
+                    rules.target.is_there();
+                    return Tailed::Went { done: count, failure: None, effort };
+                }
+                Err(CommitError::Failed(failure)) => failure,
+                Err(CommitError::Fenced { by }) => return Tailed::of(Gone::fenced(by)),
+                Err(CommitError::Store(error)) => return Tailed::of(Gone::of_store(&error)),
+            };
+            effort.failures += 1;
             let done = match failure.culprit {
                 Some(culprit) if culprit < count && !tries.undoes() => culprit,
                 _ => 0,
@@ -64,7 +79,7 @@ impl Tail {
             let is_alone = count == 1 || (failure.culprit == Some(done) && !tries.undoes());
             match failure.kind {
                 FailureKind::Target => rules.target.is_gone(&failure),
-                _ if is_alone => return Tailed::Went { done, failure: Some(failure), failures },
+                _ if is_alone => return Tailed::Went { done, failure: Some(failure), effort },
                 // What comes before the culprit, where all of it was undone; or half of it.
                 _ => {
                     count =
@@ -72,7 +87,7 @@ impl Tail {
                 }
             }
             if done > 0 {
-                return Tailed::Went { done, failure: None, failures };
+                return Tailed::Went { done, failure: None, effort };
             }
         }
     }

@@ -10,8 +10,10 @@
 
 mod error;
 mod keeper;
+mod observer;
 mod open;
 mod partition;
+mod policy;
 mod pruning;
 mod reader;
 mod settings;
@@ -20,6 +22,12 @@ mod stats;
 mod chaos;
 #[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod observed;
+#[cfg(test)]
+mod policies;
+#[cfg(test)]
+mod shares;
 #[cfg(test)]
 mod retries;
 #[cfg(test)]
@@ -31,13 +39,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use error::HostError;
+pub use observer::{CloseReason, Observed, Observer};
+pub use policy::CheckpointPolicy;
 pub use settings::{FeedSettings, LeaseSettings, ParkLimits};
-pub use stats::Stats;
+pub use stats::{BOUNDS, Latency, Stats};
 
 use crate::handler::{Handler, Handling, Target, TransactionalHandler};
 use crate::name::{FeedName, HostName, Partition};
 use crate::source::{Consumer, Feed};
 use crate::store::{Store, Trouble};
+use observer::Observers;
 use reader::ReaderHandle;
 
 /// A partition that holds changes of this weight asks for no more.
@@ -116,7 +127,9 @@ pub struct Host {
     store: Arc<dyn Store>,
     feeds: Vec<Given>,
     leases: LeaseSettings,
+    most: Option<u32>,
     close_within: Duration,
+    observers: Vec<Arc<dyn Observer>>,
 }
 
 impl Host {
@@ -128,7 +141,9 @@ impl Host {
             store,
             feeds: Vec::new(),
             leases: LeaseSettings::default(),
+            most: None,
             close_within,
+            observers: Vec::new(),
         }
     }
 
@@ -151,6 +166,18 @@ impl Host {
     /// Keeps leases by these settings instead of the defaults.
     pub fn leases(self, leases: LeaseSettings) -> Self {
         Host { leases, ..self }
+    }
+
+    /// Takes no more leases than this, over all feeds: for a machine that can do less than the others. What it leaves, they
+    /// share.
+    pub fn at_most(self, leases: u32) -> Self {
+        Host { most: Some(leases), ..self }
+    }
+
+    /// Tells this observer what happens. Nothing that it does can stop the host.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observers.push(Arc::new(observer));
+        self
     }
 
     /// How long closing may take before handlers that hang are cut off.
@@ -197,6 +224,15 @@ impl Host {
             if let Some(wrong) = given.settings.wrong() {
                 return Err(HostError::Settings(format!("feed {name}: {wrong}")));
             }
+            let is_transactional = matches!(given.handling, Handling::ExactlyOnce(_));
+            if is_transactional && given.settings.checkpoint == CheckpointPolicy::Manual {
+                let what =
+                    "its handler checkpoints with each of its effects: that cannot be left to its word";
+                return Err(HostError::Settings(format!("feed {name}: {what}")));
+            }
+        }
+        if self.most == Some(0) {
+            return Err(HostError::Settings("a host that may have no lease can do nothing".to_owned()));
         }
         self.leases.wrong().map_or(Ok(()), |wrong| Err(HostError::Settings(wrong.to_owned())))
     }
@@ -205,14 +241,19 @@ impl Host {
         let name = HostName::new(&self.name)?;
         self.check_settings()?;
         let feeds = open::feeds(&self.store, self.feeds, until).await?;
-        let names: Vec<FeedName> = feeds.iter().map(|feed| feed.consumer.feed.clone()).collect();
+        // One that only tries what is parked has no share of the feeds.
+        let sharing = feeds.iter().filter(|_| until != Until::ShutDownOnlyParked);
+        let names: Vec<FeedName> = sharing.map(|feed| feed.consumer.feed.clone()).collect();
         tokio::pin!(shutdown);
         let session = tokio::select! {
             session = open::join(&*self.store, &name, &names, self.leases.expire) => session?,
             () = &mut shutdown => return Ok(()),
         };
-        keeper::Keeper::new(self.store, session, feeds, self.leases, until, self.close_within)
-            .run(shutdown)
-            .await
+        let (observers, telling) = Observers::start(self.observers);
+        let keeping =
+            keeper::Keeping { leases: self.leases, most: self.most, until, close_within: self.close_within };
+        let ran = keeper::Keeper::new(self.store, session, feeds, keeping, observers).run(shutdown).await;
+        observer::end(telling).await;
+        ran
     }
 }

@@ -30,6 +30,10 @@ pub(super) async fn feeds(
         if has_checkpoints && !feed.knows(&consumer).await.map_err(in_source)? {
             return Err(HostError::SourceReplaced { feed: name });
         }
+        if has_checkpoints {
+            let start = &settings.start;
+            tracing::info!(feed = %name, "goes on from its checkpoints; start = {start} counts for new feeds only");
+        }
         let start = feed.open(&consumer, &settings.start).await.map_err(in_source)?;
         store.ensure(&name, feed.partitions(), &start).await?;
         let reader = reader::spawn(Arc::clone(&feed), settings.idle);

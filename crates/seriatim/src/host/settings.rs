@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::CheckpointPolicy;
 use crate::handler::Retry;
 use crate::source::Start;
 
@@ -98,8 +99,8 @@ pub struct FeedSettings {
     pub retry: Retry,
     /// How much may be parked.
     pub parked: ParkLimits,
-    /// How long done work may stay without a checkpoint: what a crash makes a handler see again.
-    pub checkpoint_every: Duration,
+    /// When a checkpoint is written. A transactional handler writes its own, with each of its effects.
+    pub checkpoint: CheckpointPolicy,
     /// How long an idle feed waits before it looks again, unless the source wakes it.
     pub idle: Duration,
 }
@@ -113,7 +114,7 @@ impl Default for FeedSettings {
             timeout: Duration::from_secs(30),
             retry: Retry::default(),
             parked: ParkLimits::default(),
-            checkpoint_every: Duration::from_millis(100),
+            checkpoint: CheckpointPolicy::default(),
             idle: Duration::from_secs(1),
         }
     }
@@ -124,6 +125,9 @@ impl FeedSettings {
         match self {
             FeedSettings { batch: 0, .. } => Some("batch must be at least 1"),
             FeedSettings { concurrency: 0, .. } => Some("concurrency must be at least 1"),
+            FeedSettings { checkpoint: CheckpointPolicy::Changes(0), .. } => {
+                Some("a checkpoint every 0 changes cannot be; say at least 1")
+            }
             FeedSettings { retry, .. } if retry.attempts == 0 => Some("retry.attempts must be at least 1"),
             _ => None,
         }

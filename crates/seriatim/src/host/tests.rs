@@ -19,30 +19,30 @@ use crate::value::Value;
 
 /// What handlers saw: for each key, the ids in the order in which they came.
 #[derive(Clone, Default)]
-struct History(Arc<Mutex<HashMap<String, Vec<u64>>>>);
+pub(super) struct History(Arc<Mutex<HashMap<String, Vec<u64>>>>);
 
 impl History {
-    fn note(&self, change: &Change) {
+    pub fn note(&self, change: &Change) {
         let key = change.key.as_ref().unwrap().to_string();
         self.0.lock().unwrap().entry(key).or_default().push(change.id);
     }
 
-    fn total(&self) -> usize {
+    pub fn total(&self) -> usize {
         self.0.lock().unwrap().values().map(Vec::len).sum()
     }
 
-    fn assert_each_key_once_in_order(&self) {
+    pub fn assert_each_key_once_in_order(&self) {
         for (key, ids) in &*self.0.lock().unwrap() {
             assert!(ids.is_sorted_by(|a, b| a < b), "{key}: {ids:?}");
         }
     }
 }
 
-fn feed(partitions: u32) -> MemoryFeed {
+pub(super) fn feed(partitions: u32) -> MemoryFeed {
     MemoryFeed::new(FeedName::new("f").unwrap(), partitions)
 }
 
-fn noting(history: &History) -> impl Handler + use<> {
+pub(super) fn noting(history: &History) -> impl Handler + use<> {
     let history = history.clone();
     move |change: Change, _: Context| {
         history.note(&change);
@@ -50,11 +50,11 @@ fn noting(history: &History) -> impl Handler + use<> {
     }
 }
 
-fn quick() -> FeedSettings {
+pub(super) fn quick() -> FeedSettings {
     FeedSettings { retry: Retry { attempts: 2, ..Retry::default() }, ..FeedSettings::default() }
 }
 
-fn host(
+pub(super) fn host(
     name: &str,
     store: &MemoryStore,
     feed: &MemoryFeed,
@@ -65,13 +65,13 @@ fn host(
     Host::new(name, Arc::new(store.clone())).feed_with(Arc::new(feed.clone()), handling, settings)
 }
 
-fn spawn(host: Host) -> (Arc<Notify>, JoinHandle<Result<(), HostError>>) {
+pub(super) fn spawn(host: Host) -> (Arc<Notify>, JoinHandle<Result<(), HostError>>) {
     let stop = Arc::new(Notify::new());
     let stopped = Arc::clone(&stop);
     (stop, tokio::spawn(async move { host.run_until(async move { stopped.notified().await }).await }))
 }
 
-async fn until(what: &str, condition: impl Fn() -> bool) {
+pub(super) async fn until(what: &str, condition: impl Fn() -> bool) {
     let waited = tokio::time::timeout(Duration::from_secs(300), async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -80,7 +80,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
     assert!(waited.await.is_ok(), "never happened: {what}");
 }
 
-async fn owners(store: &MemoryStore) -> HashMap<String, usize> {
+pub(super) async fn owners(store: &MemoryStore) -> HashMap<String, usize> {
     let mut owners = HashMap::new();
     for lease in store.view(&[FeedName::new("f").unwrap()]).await.unwrap().leases {
         let owner = lease.owner.map_or("nobody".to_owned(), |owner| owner.host.to_string());

@@ -50,6 +50,17 @@ pub enum Start {
     Position(Position),
 }
 
+impl std::fmt::Display for Start {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Start::Beginning => f.write_str("beginning"),
+            Start::Now => f.write_str("now"),
+            Start::Time(time) => time.fmt(f),
+            Start::Position(position) => position.fmt(f),
+        }
+    }
+}
+
 /// Who consumes a feed, by the source's own books: retention waits for each consumer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Consumer {

@@ -12,6 +12,8 @@ pub(super) struct Marks {
     /// The number of the first mark.
     first: u64,
     low_water: Option<Position>,
+    /// The mark does not pass this number, whatever is done behind it.
+    held_back: Option<u64>,
 }
 
 impl Marks {
@@ -33,10 +35,24 @@ impl Marks {
 
     /// Moves the mark over all places that are done.
     pub(super) fn advance(&mut self) {
-        while let Some(Some(position)) = self.marks.pop_front_if(|mark| mark.is_some()) {
+        let may_pass = |number| self.held_back.is_none_or(|held_back| number < held_back);
+        while may_pass(self.first)
+            && let Some(Some(position)) = self.marks.pop_front_if(|mark| mark.is_some())
+        {
             self.low_water = Some(position);
             self.first += 1;
         }
+    }
+
+    /// Keeps the mark from passing this number, until it is told otherwise.
+    pub(super) fn hold_back(&mut self, number: Option<u64>) {
+        self.held_back = number;
+        self.advance();
+    }
+
+    /// The number of the first place that is not done, whether or not the mark is held back before it.
+    pub(super) fn done_upto(&self) -> u64 {
+        self.first + self.marks.iter().take_while(|mark| mark.is_some()).count() as u64
     }
 
     /// The number of the next place that comes.

@@ -281,6 +281,16 @@ impl Lanes {
         std::mem::take(&mut self.aside)
     }
 
+    /// Keeps the low-water mark from passing this number, until it is told otherwise.
+    pub fn hold_back(&mut self, number: Option<u64>) {
+        self.marks.hold_back(number);
+    }
+
+    /// The number of the first place that is not done, whether or not the low-water mark is held back before it.
+    pub fn done_upto(&self) -> u64 {
+        self.marks.done_upto()
+    }
+
     /// The number of the next place: all that was pushed so far lies before it.
     pub fn end(&self) -> u64 {
         self.marks.end()
@@ -305,6 +315,11 @@ impl Lanes {
     /// How many changes are inside: ready, waiting, in flight or set aside.
     pub fn held(&self) -> usize {
         self.held + self.aside.len()
+    }
+
+    /// How many changes are inside and not set aside.
+    pub fn at_work(&self) -> usize {
+        self.held
     }
 
     /// How many places the low-water mark is behind: what one slow change keeps all others from being forgotten.

@@ -11,6 +11,7 @@ mod full;
 mod objects;
 mod saving;
 mod tails;
+mod word;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -19,11 +20,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::observer::{CloseReason, Observers};
 use super::reader::{Answer, OpenGuard};
-use super::{FeedRuntime, Until};
+use super::{CheckpointPolicy, FeedRuntime, Until};
 use crate::change::Position;
 use crate::clock;
-use crate::handler::{Attempts, Batch, Handling, Lanes, Plain, Ran, Rules, Tally, Transactional, Try};
+use crate::handler::{
+    Attempts, Batch, Checkpointer, Handling, Lanes, Plain, Ran, Rules, Tally, Transactional, Try,
+};
 use crate::lease::{Lease, LeaseId};
 use crate::source::SourceError;
 use crate::store::{Parking, Store, StoreError, Unparking};
@@ -31,6 +35,7 @@ use full::Full;
 use objects::Objects;
 use saving::Saved;
 use tails::{Heard, TailLanded};
+use word::Unsaid;
 
 /// However little a partition holds, it reads no further ahead of its slowest change than this many places.
 const MOST_AHEAD: usize = 100_000;
@@ -44,8 +49,17 @@ pub(super) enum Closed {
     Lost(String),
     /// It cannot go on until somebody does something.
     Failed(String),
-    /// It did not finish in time and was cut off.
-    Halted,
+    /// It was ended from outside.
+    Halted(Halt),
+}
+
+/// Why a partition is ended from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// The lease has another owner.
+    Lost,
+    /// It did not finish in time.
+    TooLate,
 }
 
 impl Closed {
@@ -73,13 +87,14 @@ pub(super) struct Setup {
     pub lease: Lease,
     pub store: Arc<dyn Store>,
     pub feed: Arc<FeedRuntime>,
-    /// Turns true when the partition is to finish and close.
-    pub closing: watch::Receiver<bool>,
+    /// Says why once the partition is to finish and close.
+    pub closing: watch::Receiver<Option<CloseReason>>,
     /// Until when the lease can be trusted.
     pub trusted_until: watch::Receiver<Instant>,
     /// Moves when somebody asked for something about what is parked here.
     pub asked: watch::Receiver<u64>,
     pub news: mpsc::UnboundedSender<News>,
+    pub observers: Arc<Observers>,
 }
 
 struct Running {
@@ -92,9 +107,14 @@ struct Running {
     caught_up: bool,
     /// The checkpoint in the store.
     saved: Position,
+    /// When it was written, or the partition was opened.
     saved_at: Instant,
-    /// Something was handled since the last checkpoint.
+    has_saved: bool,
+    /// Something was handled since the last checkpoint, and so many changes.
     worked: bool,
+    done: u64,
+    /// Where the handler vouches for what it has done, and what it has not vouched for yet.
+    unsaid: Option<Unsaid>,
     /// What is parked here.
     objects: Objects,
     /// Changes to park with the next checkpoint, which has passed them.
@@ -131,7 +151,11 @@ struct Running {
 /// Runs a partition until it is closed, and says why it was.
 pub(super) async fn run(setup: Setup) -> Closed {
     match Running::open(setup).await {
-        Ok(mut running) => running.run().await,
+        Ok(mut running) => {
+            let timeout = running.setup.feed.settings.timeout;
+            running.setup.observers.opened(&running.lease, timeout).await;
+            running.run().await
+        }
         Err(closed) => closed,
     }
 }
@@ -159,7 +183,10 @@ impl Running {
             caught_up: false,
             saved: setup.lease.position.clone(),
             saved_at: clock::now(),
+            has_saved: false,
             worked: false,
+            done: 0,
+            unsaid: Unsaid::of(&setup.feed.settings),
             parkings: Vec::new(),
             unparkings: Vec::new(),
             asked: None,
@@ -183,7 +210,7 @@ impl Running {
 
     async fn run(&mut self) -> Closed {
         loop {
-            let closing = *self.setup.closing.borrow() || self.stopping.is_some();
+            let closing = self.setup.closing.borrow().is_some() || self.stopping.is_some();
             if clock::now() >= *self.setup.trusted_until.borrow() {
                 return Closed::Lost("it could not be renewed in time".to_owned());
             }
@@ -256,9 +283,7 @@ impl Running {
     fn start_work(&mut self) {
         if !self.is_transactional() {
             while self.has_room_for_a_tail() && self.start_tail() {}
-            while self.flying.len() + self.tailing.len() < self.setup.feed.settings.concurrency
-                && self.start_batch()
-            {}
+            while self.flying.len() + self.tailing.len() < self.concurrency() && self.start_batch() {}
         } else if self.may_start_transaction() {
             // In turns: neither waits for the other.
             let tail_first = std::mem::take(&mut self.tails_turn);
@@ -279,7 +304,9 @@ impl Running {
         let upto = self.lanes.low_water_after(&batch).unwrap_or(&self.saved).clone();
         let aside = if self.is_transactional() { self.take_aside() } else { BTreeMap::new() };
         let (tries, lease, rules) = (Arc::clone(&self.tries), Arc::clone(&self.lease), self.rules());
+        let observers = Arc::clone(&self.setup.observers);
         self.flying.spawn(async move {
+            observers.changes(&lease, &batch.changes, rules.timeout).await;
             let ran =
                 Attempts::new(&*tries, rules, lease, batch.numbers(), aside).run(&batch.changes, &upto).await;
             (batch, upto, ran)
@@ -290,7 +317,20 @@ impl Running {
     fn rules(&self) -> Rules {
         let settings = &self.setup.feed.settings;
         let target = Arc::clone(&self.setup.feed.target);
-        Rules { retry: settings.retry, timeout: settings.timeout, closing: self.quit.subscribe(), target }
+        let word = self.unsaid.as_ref().map(Unsaid::checkpointer);
+        Rules {
+            retry: settings.retry,
+            timeout: settings.timeout,
+            closing: self.quit.subscribe(),
+            target,
+            word,
+        }
+    }
+
+    /// How many calls may run at the same time.
+    fn concurrency(&self) -> usize {
+        // What a handler vouches for is clear only if there is an order in which it got it.
+        if self.unsaid.is_some() { 1 } else { self.setup.feed.settings.concurrency }
     }
 
     /// All that is set aside, for a transaction that passes it.
@@ -309,7 +349,9 @@ impl Running {
     }
 
     fn ask_for_more(&mut self) {
-        let has_room = self.lanes.held() + self.parkings.len() < self.setup.feed.settings.enough()
+        // What waits for the handler's word does not keep it from being given more: it may be waiting for that.
+        let held = if self.unsaid.is_some() { self.lanes.at_work() } else { self.lanes.held() };
+        let has_room = held + self.parkings.len() < self.setup.feed.settings.enough()
             && self.lanes.weight() < super::ENOUGH_BYTES
             && self.lanes.span() < MOST_AHEAD;
         let may_read = self.setup.feed.until != Until::ShutDownOnlyParked;
@@ -318,6 +360,7 @@ impl Running {
             format!("a change of the whole table waits for what is left of {parked} {noun}")
         };
         let full = self.objects.full().or_else(|| self.lanes.held_up_by_parked().map(waits));
+        let full = full.or_else(|| self.unsaid.as_ref()?.full(self.lanes.span()));
         if self.setup.feed.until == Until::CaughtUp && !self.objects.is_retrying() {
             let stop = |why: &String| format!("partition {} cannot go on: {why}", self.lease.id.partition);
             self.stopping = self.stopping.take().or(full.as_ref().map(stop));
@@ -365,8 +408,9 @@ impl Running {
     }
 
     fn finished(&mut self, batch: Batch, upto: Position, tally: Tally) {
-        self.count(batch.changes.len(), &tally);
+        self.count(&batch, &HashSet::new(), &tally);
         self.note_parked(&tally);
+        self.note_word(&batch, &tally);
         if self.is_transactional() {
             // What was parked on the way is in the store already: only its objects are to be remembered.
             tally.parked.iter().for_each(|parking| self.lanes.park(parking.change.lane()));
@@ -375,6 +419,7 @@ impl Running {
             self.saved = upto;
             self.saved_at = clock::now();
             self.saved_upto = self.lanes.passed();
+            self.setup.feed.stats.count_checkpoint();
         } else {
             self.lanes.complete(batch, tally.parked);
             self.worked = true;
@@ -402,7 +447,8 @@ impl Running {
 
     /// The batch did not get to its end: what it did counts, unless the store knows that better.
     fn gave_up(&mut self, batch: Batch, unfinished: &HashSet<u64>, tally: Tally) {
-        self.count(batch.changes.len() - unfinished.len(), &tally);
+        self.count(&batch, unfinished, &tally);
+        self.note_word(&batch, &tally);
         if self.is_transactional() {
             self.store_knows_better = true;
         } else {
@@ -412,9 +458,20 @@ impl Running {
         }
     }
 
-    fn count(&self, done: usize, tally: &Tally) {
-        let handled = (done - tally.parked.len()) as u64 - tally.skipped;
-        self.setup.feed.stats.count(handled, 0, tally.skipped, tally.failures);
+    fn count(&mut self, batch: &Batch, unfinished: &HashSet<u64>, tally: &Tally) {
+        let done = (batch.changes.len() - unfinished.len()) as u64;
+        let handled = done - tally.parked.len() as u64 - tally.skipped;
+        self.done += done;
+        let stats = &self.setup.feed.stats;
+        stats.count(handled, 0, tally.skipped, tally.failures);
+        stats.count_redelivered(tally.redelivered);
+        let not_handled: HashSet<u64> = tally.parked.iter().map(|parking| parking.change.id).collect();
+        let handled = batch.changes.iter().filter(|change| {
+            let id = &change.id;
+            (unfinished.is_empty() || !unfinished.contains(id))
+                && (not_handled.is_empty() || !not_handled.contains(id))
+        });
+        stats.count_times(handled.map(|change| change.at), clock::wall());
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Closed, News, Running, Until};
+use super::{CheckpointPolicy, Closed, News, Running, Until};
 use crate::change::Position;
 use crate::clock;
 use crate::store::{Checkpoint, CheckpointError, StoreError};
@@ -23,6 +23,8 @@ pub(super) struct Saved {
     position: Position,
     /// The first place that it did not pass.
     passed: u64,
+    /// How many changes were done since the one before it.
+    done: u64,
     /// How many changes it parked, and how many objects it took changes of out.
     parked: usize,
     unparked: usize,
@@ -46,6 +48,7 @@ impl Running {
         let checkpoint = Checkpoint { position: position.clone(), unparked, parked };
         let (store, lease) = (Arc::clone(&self.setup.store), Arc::clone(&self.lease));
         self.worked = false;
+        let done = std::mem::take(&mut self.done);
         self.saving.spawn(async move {
             let result = store.checkpoint(&lease, &checkpoint).await;
             if let Err(CheckpointError::Store(_)) = result {
@@ -54,6 +57,7 @@ impl Running {
             Saved {
                 position,
                 passed,
+                done,
                 parked: checkpoint.parked.len(),
                 unparked: checkpoint.unparked.len(),
                 result,
@@ -81,17 +85,18 @@ impl Running {
         if self.is_transactional() && !(self.flying.is_empty() && self.tailing.is_empty()) {
             return None;
         }
-        let settings = &self.setup.feed.settings;
-        let pause = if self.has_parking_to_save() || (self.worked && self.lanes.held() == 0) {
-            Duration::ZERO
-        } else if self.worked {
-            settings.checkpoint_every
-        } else if self.setup.feed.until == Until::CaughtUp && self.caught_up {
-            Duration::ZERO
-        } else {
-            IDLE_CHECKPOINT
-        };
-        Some(self.saved_at + pause)
+        let at_the_end = self.setup.feed.until == Until::CaughtUp && self.caught_up && self.lanes.held() == 0;
+        if at_the_end || self.has_parking_to_save() {
+            return Some(self.saved_at);
+        }
+        match self.setup.feed.settings.checkpoint {
+            _ if !self.worked => Some(self.saved_at + IDLE_CHECKPOINT),
+            CheckpointPolicy::Batch | CheckpointPolicy::Manual => Some(self.saved_at),
+            CheckpointPolicy::Changes(count) => (self.done >= count).then_some(self.saved_at),
+            // The first one after opening comes at once.
+            CheckpointPolicy::Time(pause) if self.has_saved => Some(self.saved_at + pause),
+            CheckpointPolicy::Time(_) => Some(self.saved_at),
+        }
     }
 
     pub(super) fn checkpointed(&mut self, saved: Saved) -> Option<Closed> {
@@ -100,6 +105,8 @@ impl Running {
                 self.saved = saved.position;
                 self.saved_upto = saved.passed;
                 self.saved_at = clock::now();
+                self.has_saved = true;
+                self.setup.feed.stats.count_checkpoint();
                 self.note_stored(saved.parked, saved.unparked);
                 self.tell_when_caught_up();
                 None
@@ -116,6 +123,8 @@ impl Running {
                 tracing::warn!(lease = %self.lease.id, %error, "no checkpoint; trying again");
                 // Tried again by the rule for new work, until the lease cannot be trusted any more.
                 self.worked = true;
+                self.done += saved.done;
+                self.has_saved = true;
                 self.saved_at = clock::now();
                 None
             }
@@ -139,7 +148,9 @@ impl Running {
     /// The objects of which the store is yet to be told something.
     pub(super) fn untold(&self) -> HashSet<String> {
         let parked = self.parkings.iter().filter_map(|parking| parking.change.key.as_ref());
-        parked.chain(self.unparkings.iter().map(|unparking| &unparking.key)).map(Key::identity).collect()
+        let unsaid = self.unsaid.iter().flat_map(|unsaid| &unsaid.unparkings);
+        let unparked = self.unparkings.iter().chain(unsaid).map(|unparking| &unparking.key);
+        parked.chain(unparked).map(Key::identity).collect()
     }
 
     /// Says, once, that everything is behind the checkpoint that was committed when it first saw the end, and that what had to
@@ -148,7 +159,9 @@ impl Running {
         if !self.has_something_to_save() {
             self.saved_upto = self.lanes.passed();
         }
-        if self.told_caught_up || self.caught_up_at.is_none_or(|end| end > self.saved_upto) {
+        // What only waits for the handler's word is handled: it will be given once more, to whoever comes next.
+        let reached = if self.unsaid.is_some() { self.lanes.done_upto() } else { self.saved_upto };
+        if self.told_caught_up || self.caught_up_at.is_none_or(|end| end > reached) {
             return;
         }
         let objects = &self.objects;

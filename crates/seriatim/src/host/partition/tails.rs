@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Closed, Running};
 use crate::change::Change;
 use crate::clock;
-use crate::handler::{Failure, Tail, Tailed, Then, Verdict};
+use crate::handler::{Effort, Failure, Tail, Tailed, Then, Verdict};
 use crate::store::{ParkedFailure, ParkedObject, ParkedState, Parking, StoreError, Unparking};
 use crate::value::Key;
 
@@ -40,7 +40,7 @@ impl Running {
     /// Whether another parked object may be tried now. With a plain handler they have half of the calls at most, so that
     /// slow failures leave room for others.
     pub(super) fn has_room_for_a_tail(&self) -> bool {
-        let concurrency = self.setup.feed.settings.concurrency;
+        let concurrency = self.concurrency();
         if self.is_transactional() {
             return self.may_start_transaction() && !self.lanes.has_aside();
         }
@@ -71,7 +71,7 @@ impl Running {
                 let all = changes.len() < limit;
                 let tail = Tail { key: key.clone(), changes, failed };
                 let tailed = match tail.changes.is_empty() {
-                    true => Tailed::Went { done: 0, failure: None, failures: 0 },
+                    true => Tailed::Went { done: 0, failure: None, effort: Effort::default() },
                     false => tail.run(&*tries, &mut rules, &lease, &position).await,
                 };
                 Ok(Outcome::Tried(Tried { tail, all, tailed }))
@@ -97,14 +97,28 @@ impl Running {
                     self.objects.stored(&key);
                     self.lanes.park(key.hash());
                 }
-                Tailed::Went { done, failure, failures } => {
-                    self.setup.feed.stats.count(done as u64, 0, 0, failures);
+                Tailed::Went { done, failure, effort } => {
+                    self.count_tail(&tried.tail.changes[..done], &effort);
+                    // Before what this call has done is noted: if the word covers that too, the next line but one tells.
+                    if effort.vouched.is_some() {
+                        self.vouched_for_all_before();
+                    }
                     self.tail_went(tried.tail, tried.all, done, failure);
+                    if effort.vouched.is_some_and(|vouched| vouched >= done) {
+                        self.vouched_for_all_before();
+                    }
                 }
             },
         }
         self.tell_when_caught_up();
         None
+    }
+
+    fn count_tail(&self, done: &[Change], effort: &Effort) {
+        let stats = &self.setup.feed.stats;
+        stats.count(done.len() as u64, 0, 0, effort.failures);
+        stats.count_redelivered(effort.redelivered);
+        stats.count_times(done.iter().map(|change| change.at), clock::wall());
     }
 
     fn tail_went(&mut self, tail: Tail, all: bool, done: usize, failure: Option<Failure>) {
@@ -200,7 +214,11 @@ impl Running {
     /// Has the next checkpoint take changes out of the store.
     fn take_out(&mut self, key: &Key, changes: &[Change]) {
         let ids = changes.iter().map(|change| change.id).collect();
-        self.unparkings.push(Unparking { key: key.clone(), ids });
+        let unparking = Unparking { key: key.clone(), ids };
+        match &mut self.unsaid {
+            Some(unsaid) => unsaid.unparkings.push(unparking),
+            None => self.unparkings.push(unparking),
+        }
     }
 
     /// Somebody asked for something: looks what the store says.

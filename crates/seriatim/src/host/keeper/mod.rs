@@ -1,42 +1,34 @@
 //! The keeper: keeps this host's leases, and starts and closes a partition for each.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+mod closing;
+mod owned;
+mod telling;
+
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::partition::{self, Closed, News, Setup};
+use super::observer::{CloseReason, Observers};
+use super::partition::{Closed, Halt, News};
 use super::pruning::Pruning;
 use super::{FeedRuntime, HostError, LeaseSettings, Until};
 use crate::clock;
 use crate::lease::{Action, Judged, Lease, LeaseId, LeaseView, Watch, balance};
-use crate::name::{FeedName, HostName};
+use crate::name::FeedName;
 use crate::store::{ParkedState, Renewal, Session, Store};
+use owned::Owned;
 
 /// However often the store says that something may have changed, the keeper looks no more often than this.
 const AT_MOST_EVERY: Duration = Duration::from_millis(50);
 
 /// How much longer than its handlers the store may take when a host closes.
 const CLOSE_STORE_WITHIN: Duration = Duration::from_secs(5);
-
-/// A partition that this host runs.
-struct Owned {
-    lease: Lease,
-    closing: watch::Sender<bool>,
-    /// What the lease's `asked` was when it was last looked at.
-    asked: watch::Sender<u64>,
-    halt: Option<oneshot::Sender<()>>,
-    /// Once it is closing: for whom it is kept, and when it is cut off.
-    keep_for: Option<HostName>,
-    cut_off: Option<Instant>,
-}
 
 /// What the keeper has to deal with.
 enum Event {
@@ -46,12 +38,22 @@ enum Event {
     Round,
 }
 
+/// How leases are kept, and for how long.
+pub(super) struct Keeping {
+    pub leases: LeaseSettings,
+    /// How many leases this host may have.
+    pub most: Option<u32>,
+    pub until: Until,
+    pub close_within: Duration,
+}
+
 pub(super) struct Keeper {
     store: Arc<dyn Store>,
     session: Session,
     feeds: HashMap<FeedName, Arc<FeedRuntime>>,
     stopped: Vec<(FeedName, String)>,
     settings: LeaseSettings,
+    most: Option<u32>,
     until: Until,
     close_within: Duration,
     watch: Watch,
@@ -70,6 +72,8 @@ pub(super) struct Keeper {
     replaced: bool,
     /// Everything is caught up; only for a host that then ends.
     done: bool,
+    is_closing: bool,
+    observers: Arc<Observers>,
 }
 
 impl Keeper {
@@ -77,10 +81,10 @@ impl Keeper {
         store: Arc<dyn Store>,
         session: Session,
         feeds: Vec<Arc<FeedRuntime>>,
-        settings: LeaseSettings,
-        until: Until,
-        close_within: Duration,
+        keeping: Keeping,
+        observers: Arc<Observers>,
     ) -> Self {
+        let Keeping { leases: settings, most, until, close_within } = keeping;
         let now = clock::now();
         Keeper {
             store,
@@ -88,6 +92,7 @@ impl Keeper {
             feeds: feeds.into_iter().map(|feed| (feed.consumer.feed.clone(), feed)).collect(),
             stopped: Vec::new(),
             settings,
+            most,
             until,
             close_within,
             watch: Watch::default(),
@@ -102,6 +107,8 @@ impl Keeper {
             cut_off: false,
             replaced: false,
             done: false,
+            is_closing: false,
+            observers,
         }
     }
 
@@ -178,6 +185,9 @@ impl Keeper {
         self.settle_own(&mut judged);
         self.pruning.step(&self.feeds, &view.leases, |lease| self.owned.contains_key(lease), asked);
         for action in balance(&judged, &self.session.host, &self.session.id, &feeds) {
+            if self.room() == 0 {
+                break;
+            }
             if clock::now() >= self.renew_at {
                 self.renew().await;
             }
@@ -189,38 +199,10 @@ impl Keeper {
         }
         self.tell_what_is_owned(&judged);
         self.tell_troubles();
+        self.tell_feeds();
         self.done = self.until == Until::CaughtUp && self.all_caught_up(&judged);
         if self.done {
             self.tell_what_is_left_to_others(&judged);
-        }
-    }
-
-    /// Says how many partitions this host has of each feed, when that has changed.
-    fn tell_what_is_owned(&mut self, judged: &Judged) {
-        for feed in self.feed_names() {
-            let owned = self.owned.keys().filter(|id| id.feed == feed).count();
-            let all = judged.leases.iter().filter(|lease| lease.lease.id.feed == feed).count();
-            if self.told.insert(feed.clone(), owned) != Some(owned) {
-                tracing::info!(%feed, "owns {owned} of {all} partitions");
-            }
-        }
-    }
-
-    /// Has the store know soon what keeps this host from going on, or that nothing does any more.
-    fn tell_troubles(&mut self) {
-        let troubles: Vec<_> = self.feeds.values().flat_map(|feed| feed.troubles()).collect();
-        if troubles != self.session.troubles {
-            self.session.troubles = troubles;
-            self.renew_at = clock::now();
-        }
-    }
-
-    fn tell_what_is_left_to_others(&self, judged: &Judged) {
-        let others = judged.leases.iter().filter(|lease| !self.owned.contains_key(&lease.lease.id));
-        let owners: BTreeSet<&HostName> =
-            others.filter_map(|lease| lease.lease.owner.as_ref()).map(|o| &o.host).collect();
-        for owner in owners {
-            tracing::info!(host = %owner, "partitions that this host owns are left to it");
         }
     }
 
@@ -235,12 +217,12 @@ impl Keeper {
                     owned
                         .asked
                         .send_if_modified(|asked| std::mem::replace(asked, lease.asked) != lease.asked);
-                    if let Some(asker) = lease.hand_over_to.clone() {
+                    if let Some(to) = lease.hand_over_to.clone() {
                         let cut_off = clock::now() + self.settings.expire;
-                        owned.begin_closing(Some(asker), cut_off);
+                        owned.begin_closing(CloseReason::HandedOver { to }, cut_off);
                     }
                 }
-                Some(owned) => owned.halt(),
+                Some(owned) => owned.halt(Halt::Lost),
                 // A lapse made this host give it up; nobody else has taken it since.
                 None if mine => judged_lease.available = true,
                 None => {}
@@ -274,36 +256,6 @@ impl Keeper {
         }
     }
 
-    fn start(&mut self, lease: Lease, asked: u64) {
-        let Some(feed) = self.feeds.get(&lease.id.feed) else {
-            return;
-        };
-        tracing::debug!(lease = %lease.id, epoch = %lease.epoch, position = %lease.position, "acquired");
-        let (closing, is_closing) = watch::channel(false);
-        let (halt, halted) = oneshot::channel();
-        let (asked, has_asked) = watch::channel(asked);
-        let setup = Setup {
-            lease: lease.clone(),
-            store: Arc::clone(&self.store),
-            feed: Arc::clone(feed),
-            closing: is_closing,
-            asked: has_asked,
-            trusted_until: self.trusted_until.subscribe(),
-            news: self.news.0.clone(),
-        };
-        let id = lease.id.clone();
-        self.caught_up.remove(&id);
-        self.partitions.spawn(async move {
-            let running = AssertUnwindSafe(partition::run(setup)).catch_unwind();
-            tokio::select! {
-                closed = running => (id, closed.unwrap_or_else(|_| Closed::panicked())),
-                Ok(()) = halted => (id, Closed::Halted),
-            }
-        });
-        let owned = Owned { closing, asked, halt: Some(halt), keep_for: None, cut_off: None, lease };
-        self.owned.insert(owned.lease.id.clone(), owned);
-    }
-
     async fn renew(&mut self) {
         let asked = clock::now();
         let leases: Vec<Lease> = self.owned.values().map(|owned| owned.lease.clone()).collect();
@@ -314,11 +266,13 @@ impl Keeper {
                 for (lease, renewal) in leases.iter().zip(renewals) {
                     let Some(owned) = self.owned.get_mut(&lease.id) else { continue };
                     match renewal {
-                        Renewal::Lost => owned.halt(),
-                        Renewal::Kept { hand_over_to: Some(asker) } => {
-                            owned.begin_closing(Some(asker), cut_off)
+                        Renewal::Lost => owned.halt(Halt::Lost),
+                        Renewal::Kept { hand_over_to } => {
+                            self.observers.renewed(lease);
+                            if let Some(to) = hand_over_to {
+                                owned.begin_closing(CloseReason::HandedOver { to }, cut_off);
+                            }
                         }
-                        Renewal::Kept { hand_over_to: None } => {}
                     }
                 }
                 self.trusted_until.send_replace(asked + self.settings.trust());
@@ -327,62 +281,6 @@ impl Keeper {
                 tracing::warn!(%error, "cannot renew; trying again");
                 self.renew_at = clock::now() + self.settings.renew / 10;
             }
-        }
-    }
-
-    async fn ended(&mut self, ended: Result<(LeaseId, Closed), tokio::task::JoinError>) {
-        let (id, closed) = match ended {
-            Ok(ended) => ended,
-            Err(error) => return tracing::error!(%error, "a partition's task ended badly"),
-        };
-        let Some(owned) = self.owned.remove(&id) else {
-            return;
-        };
-        match closed {
-            Closed::Drained => {
-                tracing::debug!(lease = %id, "released");
-                self.release(&owned).await;
-            }
-            Closed::Lost(why) => tracing::warn!(lease = %id, %why, "lost"),
-            Closed::Halted if owned.keep_for.is_some() => {
-                tracing::error!(lease = %id, "its handler did not finish in time and was cut off; the lease is handed over");
-                self.release(&owned).await;
-            }
-            Closed::Halted if owned.cut_off.is_some() => {
-                self.cut_off = true;
-                tracing::error!(lease = %id, "its handler did not finish in time and was cut off; the lease is left to expire");
-            }
-            Closed::Halted => tracing::warn!(lease = %id, "lost: it has another owner now"),
-            Closed::Failed(why) => {
-                self.release(&owned).await;
-                self.stop_feed(&id.feed, why);
-            }
-        }
-    }
-
-    async fn release(&self, owned: &Owned) {
-        if let Err(error) = self.store.release(&owned.lease, owned.keep_for.as_ref()).await {
-            tracing::warn!(lease = %owned.lease.id, %error, "cannot release the lease; it will expire");
-        }
-    }
-
-    fn stop_feed(&mut self, feed: &FeedName, why: String) {
-        if self.feeds.remove(feed).is_some() {
-            tracing::error!(%feed, %why, "feed stopped");
-            self.stopped.push((feed.clone(), why));
-            // The others learn with the next renewal that this host's share of it is theirs now.
-            self.session.feeds.retain(|running| running != feed);
-            self.renew_at = clock::now();
-        }
-        let cut_off = clock::now() + self.close_within;
-        for owned in self.owned.values_mut().filter(|owned| owned.lease.id.feed == *feed) {
-            owned.begin_closing(None, cut_off);
-        }
-    }
-
-    fn cut_off_late_ones(&mut self, now: Instant) {
-        for owned in self.owned.values_mut().filter(|owned| owned.cut_off.is_some_and(|due| due <= now)) {
-            owned.halt();
         }
     }
 
@@ -401,48 +299,6 @@ impl Keeper {
             let elsewhere = lease.held && !self.owned.contains_key(id);
             elsewhere || (self.owned.contains_key(id) && self.caught_up.contains(id))
         })
-    }
-
-    /// Closes all partitions, gives their leases back and leaves; bounded in time.
-    async fn close(&mut self) {
-        let deadline = clock::now() + self.close_within;
-        self.owned.values_mut().for_each(|owned| owned.begin_closing(None, deadline));
-        while !self.owned.is_empty() {
-            tokio::select! {
-                ended = self.partitions.join_next() => match ended {
-                    Some(ended) => self.ended(ended).await,
-                    None => break,
-                },
-                () = tokio::time::sleep_until(self.renew_at) => self.renew().await,
-                () = tokio::time::sleep_until(deadline), if self.owned.values().any(|owned| owned.halt.is_some()) => {
-                    self.cut_off_late_ones(clock::now());
-                }
-            }
-        }
-        self.pruning.stop().await;
-        if self.cut_off {
-            return;
-        }
-        if let Err(error) = self.store.leave(&self.session).await {
-            tracing::warn!(%error, "cannot sign off; the leases will expire");
-        }
-    }
-}
-
-impl Owned {
-    fn begin_closing(&mut self, keep_for: Option<HostName>, cut_off: Instant) {
-        if self.cut_off.is_none() {
-            self.keep_for = keep_for;
-            self.cut_off = Some(cut_off);
-            self.closing.send_replace(true);
-        }
-    }
-
-    fn halt(&mut self) {
-        if let Some(halt) = self.halt.take() {
-            // A partition that has just ended by itself does not listen any more.
-            let _ = halt.send(());
-        }
     }
 }
 
