@@ -125,6 +125,9 @@ pub struct Run {
     /// Handle what is there, and end.
     #[arg(long)]
     pub once: bool,
+    /// Where to serve metrics for Prometheus: a port of this machine's own (9464), or an address (0.0.0.0:9464).
+    #[arg(long, value_name = "ADDR", env = "SERIATIM_METRICS", value_parser = crate::metrics::address)]
+    pub metrics: Option<std::net::SocketAddr>,
 }
 
 /// `seriatim status`

@@ -17,6 +17,7 @@ mod commands;
 mod demo;
 mod error;
 mod logging;
+mod metrics;
 mod output;
 mod signals;
 

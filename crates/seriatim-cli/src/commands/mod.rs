@@ -14,7 +14,7 @@ mod lease;
 pub mod once;
 mod queue;
 mod bench;
-mod owners;
+pub mod owners;
 
 use std::path::Path;
 

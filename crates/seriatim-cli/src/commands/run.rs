@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use crate::args::Run;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
+use crate::metrics::{Measured, Metrics};
 use crate::setup::{self, Guarantee};
 use crate::{databases, handlers, signals};
 
@@ -38,6 +39,11 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     let workers = queues::Workers::prepare(&queues, config, &name, &closed, &mut open).await?;
     if feeds.is_empty() {
         // Queues keep their own books: without other feeds, nobody asks the store.
+        if arguments.metrics.is_some() {
+            tracing::warn!(
+                "no metrics are served: queues have none; `seriatim queue inspect` shows what is in them"
+            );
+        }
         let ending = async {
             tokio::select! {
                 () = shutdown => {}
@@ -50,16 +56,30 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     }
     let store = databases::open_store(&config.store).await?;
     let mut host = Host::new(name.as_str(), store.shared()).leases(config.lease);
+    if let Some(most) = config.most_leases {
+        host = host.at_most(most);
+    }
+    let mut captures: Vec<Arc<dyn Feed>> = Vec::new();
     let mut backfills = tokio::task::JoinSet::new();
     for feed in feeds {
         let capture: Arc<dyn Feed> = databases::capture(feed);
         let handling = handlers::of(feed, config, &store, &closed, &mut open).await?;
         announce(feed, Guarantee::of(feed, config));
         let consumer = setup::consumer(feed, &*store).await?;
+        captures.push(Arc::clone(&capture));
         backfills.spawn(tell_of_backfill(Arc::clone(&capture), store.shared(), consumer));
         host = host.feed_with(capture, handling, settings(feed));
     }
     let stats = host.stats();
+    // Served until the end.
+    let _metrics = match arguments.metrics {
+        Some(address) => {
+            let measured = captures.into_iter().zip(&stats);
+            let measured = measured.map(|(feed, (_, stats))| Measured { feed, stats: Arc::clone(stats) });
+            Some(Metrics::serve(address, store.shared(), measured.collect()).await?)
+        }
+        None => None,
+    };
     let reader_gone = Arc::clone(&closed);
     let (end, ended) = tokio::sync::watch::channel(false);
     let ending = async move {
@@ -118,6 +138,7 @@ pub fn settings(feed: &FeedConfig) -> FeedSettings {
         timeout: feed.handler.timeout,
         retry: feed.retry,
         parked: feed.parked,
+        checkpoint: feed.checkpoint,
         ..FeedSettings::default()
     }
 }

@@ -13,7 +13,8 @@ const BUFFER: &str = "RECORD_CHANGE_WINDOW_BUFFER";
 const PREFIX: &str = "SERIATIM_";
 
 /// Variables that are no settings: the program itself reads them.
-const OTHERS: [&str; 4] = ["SERIATIM_CONFIG", "SERIATIM_LOG", "SERIATIM_LOG_FORMAT", "SERIATIM_HOST"];
+const OTHERS: [&str; 5] =
+    ["SERIATIM_CONFIG", "SERIATIM_LOG", "SERIATIM_LOG_FORMAT", "SERIATIM_HOST", "SERIATIM_METRICS"];
 
 /// The variables that begin with `SERIATIM_`, and which settings have been looked for among them.
 ///

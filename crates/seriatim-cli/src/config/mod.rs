@@ -4,6 +4,7 @@
 //! their ranges, paths are taken from the config file's folder. What is wrong is an error with exit code 2 that names
 //! the key, its line or variable, and what was probably meant.
 
+mod checkpoint;
 mod duration;
 mod environment;
 mod handler;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use seriatim::FeedName;
 use seriatim::handler::Retry;
-use seriatim::host::{LeaseSettings, ParkLimits};
+use seriatim::host::{CheckpointPolicy, LeaseSettings, ParkLimits};
 use seriatim::source::Start;
 use seriatim::source::window::Rules;
 
@@ -60,6 +61,8 @@ pub struct Config {
     pub queues: BTreeMap<FeedName, QueueConfig>,
     /// How fast leases move.
     pub lease: LeaseSettings,
+    /// How many leases a host of this config may have.
+    pub most_leases: Option<u32>,
     /// What is odd about the settings, though not wrong.
     pub warnings: Vec<String>,
 }
@@ -93,6 +96,8 @@ pub struct FeedConfig {
     pub deletes: bool,
     /// How often an idle feed looks.
     pub every: Duration,
+    /// When checkpoints are written, unless they are in the effect's transaction.
+    pub checkpoint: CheckpointPolicy,
     /// What is done with the changes.
     pub handler: HandlerConfig,
     /// What is done when that fails.

@@ -10,6 +10,7 @@ use seriatim::handler::{Retry, Then};
 use seriatim::host::LeaseSettings;
 use seriatim::source::{Dialect, Filter, Start};
 
+use super::checkpoint::checkpoint;
 use super::duration::backoff;
 use super::environment::Environment;
 use super::handler::{HANDLER, handler};
@@ -45,12 +46,13 @@ const FEED: Keys = Keys {
         "excessive_count",
         "horizon",
         "query",
+        "checkpoint",
     ],
     later: &[],
     below: &[("handler", HANDLER.here), ("retry", RETRY.here), ("parked", PARKED.here)],
 };
 const RETRY: Keys = Keys::of(&["attempts", "backoff", "then"]);
-const LEASE: Keys = Keys::of(&["acquire", "renew", "expire"]);
+const LEASE: Keys = Keys::of(&["acquire", "renew", "expire", "max"]);
 
 const LATER_CAPTURES: [&str; 2] = ["wal", "stream"];
 
@@ -74,7 +76,9 @@ pub fn config(file: &Path, text: &str, environment: &Environment) -> Result<Conf
     let sources = sources(&root, folder)?;
     let feeds = feeds(&root, &sources, environment)?;
     let queues = queues(&root, &sources)?;
-    let lease = lease(&root.section("lease", LEASE)?)?;
+    let leases = root.section("lease", LEASE)?;
+    let lease = lease(&leases)?;
+    let most_leases = leases.get("max")?.map(|setting| setting.count(u32::MAX)).transpose()?;
     Ok(Config {
         file: file.to_owned(),
         store,
@@ -82,6 +86,7 @@ pub fn config(file: &Path, text: &str, environment: &Environment) -> Result<Conf
         feeds,
         queues,
         lease,
+        most_leases,
         warnings: environment.unknown(),
     })
 }
@@ -130,7 +135,8 @@ fn is_queue(section: &Section<'_>) -> Result<bool> {
 }
 
 /// What is about tables means nothing for a queue.
-const NOT_OF_QUEUES: [&str; 7] = ["table", "key", "where", "columns", "partitions", "start", "deletes"];
+const NOT_OF_QUEUES: [&str; 8] =
+    ["table", "key", "where", "columns", "partitions", "start", "deletes", "checkpoint"];
 
 fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueConfig> {
     let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
@@ -205,6 +211,7 @@ fn feed(
         start: section.get("start")?.map_or(Ok(Start::Beginning), |setting| start(&setting))?,
         deletes: deletes(section, capture)?,
         every: duration(section, "every", Duration::from_millis(50))?,
+        checkpoint: checkpoint(section)?,
         handler: handler(&section.section("handler", HANDLER)?)?,
         retry: retry(&section.section("retry", RETRY)?)?,
         parked: parked(&section.section("parked", PARKED)?)?,

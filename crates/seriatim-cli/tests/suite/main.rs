@@ -12,6 +12,7 @@ mod feeds;
 mod filters;
 mod hosts;
 mod leases;
+mod metrics;
 mod parked;
 mod queues;
 mod running;
