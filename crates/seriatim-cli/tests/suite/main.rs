@@ -10,6 +10,7 @@ mod config;
 mod sources;
 mod feeds;
 mod filters;
+mod fleet;
 mod hosts;
 mod leases;
 mod metrics;

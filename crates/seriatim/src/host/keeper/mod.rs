@@ -251,8 +251,12 @@ impl Keeper {
     }
 
     async fn ask(&mut self, seen: &LeaseView) {
-        if let Err(error) = self.store.request_hand_over(seen, &self.session.host).await {
-            tracing::warn!(lease = %seen.id, %error, "cannot ask for the lease; trying again");
+        match self.store.request_hand_over(seen, &self.session.host).await {
+            Ok(true) => tracing::debug!(lease = %seen.id, "asked for"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(lease = %seen.id, %error, "cannot ask for the lease; trying again");
+            }
         }
     }
 
