@@ -12,5 +12,29 @@ pub fn now() -> Instant {
 /// The time of day on this machine, for people to read; no decision depends on it.
 #[allow(clippy::disallowed_methods)]
 pub fn wall() -> Timestamp {
-    Timestamp::now()
+    let now = Timestamp::now();
+    #[cfg(test)]
+    let now = now + skew::of_this_thread();
+    now
+}
+
+/// Clocks that are wrong, for tests.
+#[cfg(test)]
+pub(crate) mod skew {
+    use std::cell::Cell;
+
+    use jiff::SignedDuration;
+
+    thread_local! {
+        static SKEW: Cell<SignedDuration> = const { Cell::new(SignedDuration::ZERO) };
+    }
+
+    /// From now on, the time of day on this thread is wrong by so much.
+    pub(crate) fn set(skew: SignedDuration) {
+        SKEW.set(skew);
+    }
+
+    pub(super) fn of_this_thread() -> SignedDuration {
+        SKEW.get()
+    }
 }

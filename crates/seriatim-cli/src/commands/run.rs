@@ -55,7 +55,8 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
         return worked;
     }
     let store = databases::open_store(&config.store).await?;
-    let mut host = Host::new(name.as_str(), store.shared()).leases(config.lease);
+    let mut host =
+        Host::new(name.as_str(), store.shared()).leases(config.lease).close_within(config.close_within);
     if let Some(most) = config.most_leases {
         host = host.at_most(most);
     }

@@ -63,6 +63,8 @@ pub struct Config {
     pub lease: LeaseSettings,
     /// How many leases a host of this config may have.
     pub most_leases: Option<u32>,
+    /// How long a host that is told to stop waits for its handlers.
+    pub close_within: Duration,
     /// What is odd about the settings, though not wrong.
     pub warnings: Vec<String>,
 }

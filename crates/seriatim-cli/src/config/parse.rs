@@ -52,7 +52,7 @@ const FEED: Keys = Keys {
     below: &[("handler", HANDLER.here), ("retry", RETRY.here), ("parked", PARKED.here)],
 };
 const RETRY: Keys = Keys::of(&["attempts", "backoff", "then"]);
-const LEASE: Keys = Keys::of(&["acquire", "renew", "expire", "max"]);
+const LEASE: Keys = Keys::of(&["acquire", "renew", "expire", "max", "close"]);
 
 const LATER_CAPTURES: [&str; 2] = ["wal", "stream"];
 
@@ -87,6 +87,7 @@ pub fn config(file: &Path, text: &str, environment: &Environment) -> Result<Conf
         queues,
         lease,
         most_leases,
+        close_within: duration(&leases, "close", Duration::from_secs(30))?,
         warnings: environment.unknown(),
     })
 }

@@ -302,6 +302,16 @@ fn a_command_that_does_not_end_when_it_should_is_killed() {
 }
 
 #[test]
+fn a_handler_that_hangs_does_not_keep_a_host_from_ending() {
+    let shop = shop("", "note('hangs', ''); time.sleep(1000)");
+    shop.reconfigure("[source.shop]", "[lease]\nclose = \"1s\"\n[source.shop]");
+    let running = Running::start(&shop, "run");
+    eventually("a handler hangs", || !lines(&shop, "hangs").is_empty(), || running.log());
+    running.stop().expect(0, &["its handler did not finish in time and was cut off", "left to expire"]);
+    assert!(shop.run("status --json").expect(0, &[]).stdout.contains(r#""lag":{"changes":"#));
+}
+
+#[test]
 fn commands_and_webhooks_can_be_measured() {
     let shop = Shop::empty();
     let output = program(&shop, "bench command-echo webhook-echo --changes 1000 --json").output().unwrap();

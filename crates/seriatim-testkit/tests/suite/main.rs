@@ -3,6 +3,7 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
 
+mod cut_off;
 mod faulty;
 mod fleet;
 mod memory_conformance;

@@ -29,6 +29,8 @@ mod policies;
 #[cfg(test)]
 mod shares;
 #[cfg(test)]
+mod skewed;
+#[cfg(test)]
 mod retries;
 #[cfg(test)]
 mod tests;
