@@ -23,8 +23,9 @@ mod tests {
     #[test]
     fn a_round_that_was_disturbed_does_not_count() {
         let mut rounds = Rounds::default();
-        [(8.0, 10.0), (1.0, 10.0), (7.0, 10.0), (9.0, 1.0), (75.0, 100.0)]
-            .map(|(value, limit)| rounds.add(value, limit));
+        for (value, limit) in [(8.0, 10.0), (1.0, 10.0), (7.0, 10.0), (9.0, 1.0), (75.0, 100.0)] {
+            rounds.add(value, limit);
+        }
         assert_eq!(rounds.middle(), (75.0, 100.0));
     }
 }
