@@ -66,3 +66,54 @@ async fn a_host_that_cannot_reach_the_store_stops_before_others_take_over_and_go
     ids.dedup();
     assert_eq!(ids.len(), 2000, "nothing is lost");
 }
+
+async fn owners(store: &MemoryStore) -> Vec<String> {
+    let view = store.view(&[FeedName::new("f").unwrap()]).await.unwrap();
+    let owner = |lease: &seriatim::lease::LeaseView| lease.owner.as_ref().map(|owner| owner.host.to_string());
+    view.leases.iter().map(|lease| owner(lease).unwrap_or_default()).collect()
+}
+
+async fn until(what: &str, bound: Duration, condition: impl AsyncFn() -> bool) -> Duration {
+    let began = seriatim::clock::now();
+    while !condition().await {
+        assert!(began.elapsed() <= bound, "not within {bound:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_joins_in_the_meantime_does_not_delay_the_replacement_of_one_that_is_silent() {
+    let (store, calls) = (MemoryStore::new(), Calls::default());
+    let feed = MemoryFeed::new(FeedName::new("f").unwrap(), 4);
+    let door = Arc::new(FaultyStore::new(Arc::new(store.clone())));
+    let mut hosts = tokio::task::JoinSet::new();
+    for (name, store) in [("a", Arc::new(store.clone()) as Arc<dyn Store>), ("b", Arc::clone(&door) as _)] {
+        let host = host(name, store, &feed, &calls);
+        hosts.spawn(async move { host.run_until(std::future::pending()).await });
+    }
+    let count = async |name: &str| owners(&store).await.iter().filter(|owner| *owner == name).count();
+    until("both share", Duration::from_secs(60), async || count("b").await == 2).await;
+    door.cut_off();
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    let newcomer = host("c", Arc::new(store.clone()), &feed, &calls);
+    hosts.spawn(async move { newcomer.run_until(std::future::pending()).await });
+    // Expiry, counted from b's last sign of life, and one acquire interval.
+    until("b is replaced", Duration::from_millis(2500), async || count("b").await == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_planned_hand_over_takes_less_than_a_fifth_of_a_second() {
+    let (store, calls) = (MemoryStore::new(), Calls::default());
+    let feed = MemoryFeed::new(FeedName::new("f").unwrap(), 2);
+    let mut hosts = tokio::task::JoinSet::new();
+    let first = host("a", Arc::new(store.clone()), &feed, &calls);
+    hosts.spawn(async move { first.run_until(std::future::pending()).await });
+    until("a has both", Duration::from_secs(60), async || owners(&store).await == ["a", "a"]).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let second = host("b", Arc::new(store.clone()), &feed, &calls);
+    hosts.spawn(async move { second.run_until(std::future::pending()).await });
+    let took =
+        until("b has one", Duration::from_millis(200), async || owners(&store).await == ["a", "b"]).await;
+    println!("from its start, b had its share after {took:?}");
+}

@@ -116,10 +116,12 @@ impl Stats {
         let mut buckets = [0; BOUNDS.len() + 1];
         let mut microseconds = 0_u64;
         for at in committed {
-            let took = now.duration_since(at).max(SignedDuration::ZERO);
-            let seconds = took.as_secs_f64();
+            let took = now.duration_since(at).max(SignedDuration::ZERO).unsigned_abs();
+            let micros =
+                took.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(took.subsec_micros()));
+            let seconds = micros as f64 / 1e6;
             buckets[BOUNDS.partition_point(|bound| *bound < seconds)] += 1;
-            microseconds = microseconds.saturating_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+            microseconds = microseconds.saturating_add(micros);
         }
         for (bucket, count) in self.times.buckets.iter().zip(buckets).filter(|(_, count)| *count > 0) {
             bucket.fetch_add(count, Ordering::Relaxed);

@@ -20,6 +20,8 @@ pub struct JudgedHost {
     pub host: HostView,
     /// It renews, or has not been silent for long enough to say otherwise.
     pub live: bool,
+    /// It has been there for the whole expiry: it knows as well as anybody who has been silent for that long.
+    pub seasoned: bool,
 }
 
 /// A lease, and whether it can be had.
@@ -31,6 +33,10 @@ pub struct JudgedLease {
     pub available: bool,
     /// Its owner was seen renewing, or is known to be alive: not just not known to be dead.
     pub held: bool,
+    /// It can be had only because its owner is silent: those who have not watched for long do not know that.
+    pub silent: bool,
+    /// It could be had for some time, and whoever should have taken it did not.
+    pub left_over: bool,
 }
 
 /// A view of the store, judged.
@@ -47,7 +53,14 @@ pub struct Judged {
 pub struct Watch {
     hosts: HashMap<SessionId, Still<u64>>,
     leases: HashMap<LeaseId, Still<(Epoch, u64)>>,
+    /// When each host was first seen.
+    met: HashMap<SessionId, Instant>,
+    /// Since when each lease can be had, and under which epoch.
+    available: HashMap<LeaseId, (Epoch, Instant)>,
 }
+
+/// A lease that can be had for this part of the expiry is left over: long enough for anybody who is well to take it.
+const LEFT_OVER: u32 = 4;
 
 #[derive(Debug)]
 struct Still<V> {
@@ -63,7 +76,8 @@ impl Watch {
         let hosts = view.hosts.iter().map(|host| {
             let silent = silent_for(&mut self.hosts, &host.session, host.beat, asked);
             let live = host.liveness != Liveness::Dead && silent < expire;
-            JudgedHost { host: host.clone(), live }
+            let met = *self.met.entry(host.session.clone()).or_insert(asked);
+            JudgedHost { host: host.clone(), live, seasoned: asked.duration_since(met) >= expire }
         });
         let hosts: Vec<JudgedHost> = hosts.collect();
         let by_session: HashMap<&SessionId, &HostView> =
@@ -75,11 +89,30 @@ impl Watch {
             let available = liveness == Liveness::Dead || silent >= expire;
             let renewing = self.leases.get(&lease.id).is_some_and(|still| still.moved);
             let held = !available && (liveness == Liveness::Alive || renewing);
-            JudgedLease { lease: lease.clone(), available, held }
+            let left_over = available && self.available_for(lease, asked) >= expire / LEFT_OVER;
+            if !available {
+                self.available.remove(&lease.id);
+            }
+            JudgedLease {
+                lease: lease.clone(),
+                available,
+                held,
+                silent: available && liveness != Liveness::Dead,
+                left_over,
+            }
         });
         let leases = leases.collect();
         self.hosts.retain(|session, _| by_session.contains_key(session));
+        self.met.retain(|session, _| by_session.contains_key(session));
         Judged { hosts, leases }
+    }
+
+    fn available_for(&mut self, lease: &LeaseView, asked: Instant) -> Duration {
+        let since = self.available.entry(lease.id.clone()).or_insert((lease.epoch, asked));
+        if since.0 != lease.epoch {
+            *since = (lease.epoch, asked);
+        }
+        asked.duration_since(since.1)
     }
 }
 
@@ -144,6 +177,17 @@ mod tests {
     fn a_dead_process_is_not_waited_for() {
         let judged = Watch::default().judge(&view(1, 1, Liveness::Dead), crate::clock::now(), EXPIRE);
         assert!(judged.leases[0].available && !judged.hosts[0].live);
+    }
+
+    #[test]
+    fn a_lease_that_nobody_takes_is_left_over_after_a_while_and_a_host_is_seasoned_after_the_expiry() {
+        let (mut watch, start) = (Watch::default(), crate::clock::now());
+        let mut judge = |after: Duration, liveness| watch.judge(&view(1, 1, liveness), start + after, EXPIRE);
+        assert!(!judge(Duration::ZERO, Liveness::Dead).leases[0].left_over);
+        let later = judge(EXPIRE / 2, Liveness::Dead);
+        assert!(later.leases[0].left_over && !later.leases[0].silent && !later.hosts[0].seasoned);
+        let at_last = judge(EXPIRE, Liveness::Alive);
+        assert!(at_last.leases[0].silent && at_last.hosts[0].seasoned);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the least; a host takes those that fall to it. So a hundred hosts that start together do not run after the same lease.
 //! Only a host to which none falls asks for **one**, from the host that has the most, and only if that brings the two
 //! closer. What somebody has asked for counts as its own already. A spread of one is balance: nobody asks any more, so
-//! nothing flaps. Among feeds that are balanced in themselves, a host asks for one more where that evens out the totals.
+//! nothing flaps. A lease that stays free although it fell to somebody is anybody's after a while. Among feeds that are balanced in themselves, a host asks for one more where that evens out the totals.
 //!
 //! A host that does not say (any more) that it runs a feed gets nothing of it: it is closing, or has all that it may have.
 
@@ -16,7 +16,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use super::{HostView, Judged, JudgedLease, LeaseView};
+use super::{Judged, JudgedHost, JudgedLease, LeaseView};
 use crate::name::{FeedName, HostName, SessionId};
 
 /// One thing for a host to do.
@@ -34,7 +34,7 @@ pub fn balance(judged: &Judged, name: &HostName, session: &SessionId, feeds: &[F
     let Some(me) = crowd.find(name) else { return Vec::new() };
     let mut scene = Scene::of(judged, &crowd, me, feeds);
     let mine: Vec<Action> = scene
-        .share_out()
+        .share_out(me, session)
         .into_iter()
         .filter(|(host, _)| *host == me)
         .map(|(_, lease)| Action::Acquire(lease.lease.clone()))
@@ -50,12 +50,12 @@ pub fn balance(judged: &Judged, name: &HostName, session: &SessionId, feeds: &[F
 type Place = usize;
 
 /// Everybody who counts, in the order of their names: the same for all who look.
-struct Crowd<'a>(Vec<(&'a HostName, Option<&'a HostView>)>);
+struct Crowd<'a>(Vec<(&'a HostName, Option<&'a JudgedHost>)>);
 
 impl<'a> Crowd<'a> {
     fn of(judged: &'a Judged, me: &'a HostName, session: &SessionId) -> Self {
         let live = judged.hosts.iter().filter(|host| host.live || host.host.session == *session);
-        let mut names: Vec<_> = live.map(|host| (&host.host.name, Some(&host.host))).collect();
+        let mut names: Vec<_> = live.map(|host| (&host.host.name, Some(host))).collect();
         // An owner that is not live counts as long as its lease cannot be had.
         let owned = judged.leases.iter().filter(|lease| !lease.available);
         names.extend(owned.filter_map(|lease| lease.lease.owner.as_ref()).map(|owner| (&owner.host, None)));
@@ -76,6 +76,8 @@ struct Share<'a> {
     leases: usize,
     /// It runs the feed, so it may get more.
     runs: bool,
+    /// It has watched for long enough to know whose leases are expired.
+    seasoned: bool,
     /// What it could be asked for, the next one last.
     askable: Vec<&'a JudgedLease>,
 }
@@ -108,14 +110,13 @@ impl<'a> Scene<'a> {
         Scene { fields, totals, waiting }
     }
 
-    /// To whom each lease falls that can be had: to the host for which it was set free, as long as that wants it; otherwise to
-    /// the one that has the least.
-    fn share_out(&mut self) -> Vec<(Place, &'a JudgedLease)> {
+    /// To whom each lease falls that can be had, as this host sees it: to the host for which it was set free, as long as that
+    /// wants it; otherwise to the one that has the least.
+    fn share_out(&mut self, me: Place, session: &SessionId) -> Vec<(Place, &'a JudgedLease)> {
         let mut given = Vec::new();
         for field in &mut self.fields {
             for index in field.to_be_had() {
-                let wanted = field.reserved[index].filter(|host| field.wants_more(*host));
-                let Some(host) = wanted.or_else(|| field.poorest(&self.totals)) else { continue };
+                let Some(host) = field.heir(index, me, session, &self.totals) else { continue };
                 field.shares[host].leases += 1;
                 self.totals[host] += 1;
                 given.push((host, field.leases[index]));
@@ -161,9 +162,9 @@ impl<'a> Scene<'a> {
 impl<'a> Field<'a> {
     fn of(judged: &'a Judged, crowd: &Crowd<'a>, me: Place, feed: &FeedName) -> Self {
         let leases: Vec<_> = judged.leases.iter().filter(|lease| lease.lease.id.feed == *feed).collect();
-        let runs = |host: &Option<&HostView>| host.is_some_and(|host| host.feeds.contains(feed));
-        let share = |(place, (_, host)): (Place, &(_, Option<&HostView>))| Share {
-            runs: place == me || runs(host),
+        let share = |(place, (_, host)): (Place, &(_, Option<&JudgedHost>))| Share {
+            runs: place == me || host.is_some_and(|host| host.host.feeds.contains(feed)),
+            seasoned: place == me || host.is_some_and(|host| host.seasoned),
             ..Share::default()
         };
         let mut shares: Vec<Share<'_>> = crowd.0.iter().enumerate().map(share).collect();
@@ -196,6 +197,22 @@ impl<'a> Field<'a> {
         had
     }
 
+    /// To whom a lease falls that can be had.
+    fn heir(&self, index: usize, me: Place, session: &SessionId, totals: &[usize]) -> Option<Place> {
+        let lease = self.leases[index];
+        // Nobody else knows that a host has given up a lease that the store says it has.
+        let only_i_know = lease.lease.owner.as_ref().is_some_and(|owner| owner.session == *session);
+        // Whoever should have taken it sees things differently, or is not well.
+        if only_i_know || lease.left_over {
+            return Some(me);
+        }
+        let knows = |host: &Place| self.shares[*host].seasoned || !lease.silent;
+        let wanted = self.reserved[index].filter(knows).filter(|host| self.wants_more(*host));
+        wanted.or_else(|| {
+            self.runners().filter(knows).min_by_key(|host| (self.shares[*host].leases, totals[*host]))
+        })
+    }
+
     fn runners(&self) -> impl Iterator<Item = Place> {
         (0..self.shares.len()).filter(|host| self.shares[*host].runs)
     }
@@ -203,10 +220,6 @@ impl<'a> Field<'a> {
     /// Whether the host has less than its share: the partitions divided by the hosts that run the feed, rounded up.
     fn wants_more(&self, host: Place) -> bool {
         self.shares[host].leases < self.leases.len().div_ceil(self.runners().count().max(1))
-    }
-
-    fn poorest(&self, totals: &[usize]) -> Option<Place> {
-        self.runners().min_by_key(|host| (self.shares[*host].leases, totals[*host]))
     }
 
     /// The host that has the most and can be asked, and how many more than the asker it has.

@@ -27,7 +27,7 @@ pub(super) fn host(named: &str, feeds: &[FeedName]) -> JudgedHost {
         troubles: vec![],
         liveness: Liveness::Unknown,
     };
-    JudgedHost { host, live: true }
+    JudgedHost { host, live: true, seasoned: true }
 }
 
 pub(super) fn lease(feed: &FeedName, partition: u32, owner: Option<&str>) -> JudgedLease {
@@ -36,7 +36,7 @@ pub(super) fn lease(feed: &FeedName, partition: u32, owner: Option<&str>) -> Jud
     let id = LeaseId { feed: feed.clone(), partition: Partition(partition) };
     let position = Position::number(0);
     let lease = LeaseView { id, owner, epoch: Epoch(0), version: 0, position, hand_over_to: None, asked: 0 };
-    JudgedLease { lease, available, held: !available }
+    JudgedLease { lease, available, held: !available, silent: false, left_over: false }
 }
 
 #[test]
@@ -131,4 +131,45 @@ fn a_host_that_says_no_more_that_it_runs_the_feed_leaves_its_share_to_the_others
         matches!(actions.as_slice(), [Action::Acquire(_)]),
         "c is closing, so a's share is three: {actions:?}"
     );
+}
+
+#[test]
+fn a_lease_that_only_its_owner_knows_to_be_free_falls_to_it() {
+    let feeds = [feed("f")];
+    let owners = ["a", "b", "c", "c"];
+    let mut leases: Vec<JudgedLease> =
+        (0..4).map(|p| lease(&feeds[0], p, Some(owners[p as usize]))).collect();
+    // C has lost sight of it; to everybody else it is c's until it expires.
+    leases[3].available = true;
+    let world = Judged { hosts: ["a", "b", "c"].map(|name| host(name, &feeds)).into(), leases };
+    let actions = balance(&world, &name("c"), &session("c"), &feeds);
+    assert!(matches!(actions.as_slice(), [Action::Acquire(_)]), "{actions:?}");
+}
+
+#[test]
+fn a_silent_hosts_leases_do_not_wait_for_a_newcomer_who_cannot_know() {
+    let feeds = [feed("f")];
+    let owners = ["a", "a", "b", "b"];
+    let mut leases: Vec<JudgedLease> =
+        (0..4).map(|p| lease(&feeds[0], p, Some(owners[p as usize]))).collect();
+    for lease in &mut leases[2..] {
+        (lease.available, lease.held, lease.silent) = (true, false, true);
+    }
+    let (mut b, mut newcomer) = (host("b", &feeds), host("c", &feeds));
+    (b.live, newcomer.seasoned) = (false, false);
+    let mut world = Judged { hosts: vec![host("a", &feeds), b, newcomer], leases };
+    assert_eq!(balance(&world, &name("a"), &session("a"), &feeds).len(), 2, "a alone knows");
+    world.hosts[2].seasoned = true;
+    assert_eq!(balance(&world, &name("a"), &session("a"), &feeds), [], "now they fall to c");
+}
+
+#[test]
+fn a_lease_that_nobody_takes_is_anybodys() {
+    let feeds = [feed("f")];
+    let mut leases: Vec<JudgedLease> = (0..2).map(|p| lease(&feeds[0], p, Some("b"))).collect();
+    leases.push(lease(&feeds[0], 2, None));
+    let mut world = Judged { hosts: ["a", "b"].map(|name| host(name, &feeds)).into(), leases };
+    assert_eq!(balance(&world, &name("b"), &session("b"), &feeds), [], "it falls to a");
+    world.leases[2].left_over = true;
+    assert_eq!(balance(&world, &name("b"), &session("b"), &feeds).len(), 1, "and a does not take it");
 }
