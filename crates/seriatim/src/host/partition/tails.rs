@@ -25,7 +25,7 @@ pub(super) struct TailLanded {
 enum Outcome {
     /// The object waits for somebody to ask: it is not to be tried.
     NotAskedFor,
-    Tried(Tried),
+    Tried(Box<Tried>),
 }
 
 /// The changes that were read, and how far they went.
@@ -74,7 +74,7 @@ impl Running {
                     true => Tailed::Went { done: 0, failure: None, effort: Effort::default() },
                     false => tail.run(&*tries, &mut rules, &lease, &position).await,
                 };
-                Ok(Outcome::Tried(Tried { tail, all, tailed }))
+                Ok(Outcome::Tried(Box::new(Tried { tail, all, tailed })))
             };
             let outcome = tried.await;
             TailLanded { key, outcome }
