@@ -72,7 +72,11 @@ impl Progress {
                 .pop()
                 .map_or_else(|| Failure::target("the command did not answer"), |(_, failure)| failure),
         };
-        Err((failure.at(culprit).with_done(done), others))
+        let is_unanswered = |failure: &Failure| !failure.unanswered.is_empty();
+        let beside = others.iter().filter(|(_, failure)| is_unanswered(failure)).map(|(place, _)| *place);
+        let unanswered: Vec<usize> =
+            is_unanswered(&failure).then_some(culprit).into_iter().chain(beside).collect();
+        Err((failure.at(culprit).with_done(done).unanswered_at(unanswered), others))
     }
 }
 

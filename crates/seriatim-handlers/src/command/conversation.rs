@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use seriatim::Failure;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::answer;
 use super::end::{Ended, Why};
@@ -21,6 +21,8 @@ pub struct Call {
     /// A line for each.
     pub lines: Vec<u8>,
     pub reply: oneshot::Sender<Reply>,
+    /// Hears the place of each that is done, as soon as the child says so.
+    pub done: mpsc::UnboundedSender<usize>,
 }
 
 /// What became of them.
@@ -36,6 +38,7 @@ struct Owed {
     ids: Vec<u64>,
     answers: Vec<Result<(), Failure>>,
     reply: oneshot::Sender<Reply>,
+    done: mpsc::UnboundedSender<usize>,
 }
 
 impl Owed {
@@ -85,7 +88,7 @@ impl Conversation {
         self.outbox.extend_from_slice(&call.lines);
         self.unanswered += call.ids.len();
         let answers = Vec::with_capacity(call.ids.len());
-        self.owed.push_back(Owed { ids: call.ids, answers, reply: call.reply });
+        self.owed.push_back(Owed { ids: call.ids, answers, reply: call.reply, done: call.done });
     }
 
     /// What the pipe has still to take.
@@ -118,6 +121,10 @@ impl Conversation {
         let answer = answer::read(line).ok_or_else(|| Why::nonsense(line))?;
         if let Some(id) = answer.id.filter(|id| owed.next() != Some(*id)) {
             return Err(Why::AnotherId { id });
+        }
+        if answer.result.is_ok() {
+            // Nobody listens any more when the lease was lost meanwhile.
+            _ = owed.done.send(owed.answers.len());
         }
         owed.answers.push(answer.result);
         let is_last = owed.next().is_none();
@@ -160,7 +167,7 @@ mod tests {
     fn call(ids: &[u64]) -> (Call, oneshot::Receiver<Reply>) {
         let (reply, outcome) = oneshot::channel();
         let lines = ids.iter().map(|id| format!("line {id}\n")).collect::<String>().into_bytes();
-        (Call { ids: ids.to_vec(), lines, reply }, outcome)
+        (Call { ids: ids.to_vec(), lines, reply, done: mpsc::unbounded_channel().0 }, outcome)
     }
 
     fn hear(conversation: &mut Conversation, text: &str) -> Result<Vec<u8>, Why> {

@@ -78,7 +78,7 @@ impl Ended {
     pub fn failure(&self) -> Failure {
         match self.is_nobodys_fault() {
             true => Failure::target(self.to_string()),
-            false => Failure::change(self.to_string()),
+            false => Failure::change(self.to_string()).unanswered_at([0]),
         }
     }
 }

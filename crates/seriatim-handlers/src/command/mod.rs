@@ -67,6 +67,9 @@ impl CommandSettings {
     }
 }
 
+/// Who is told the place of each change that is done.
+type Done<'a> = &'a (dyn Fn(usize) + Sync);
+
 /// Handles changes by a command. See the [module](self).
 pub struct Command {
     workers: Vec<Worker>,
@@ -103,10 +106,10 @@ impl Command {
     }
 
     /// Has the child handle these changes, each of another object, and notes what it answers.
-    async fn first_try(&self, changes: &[Change], wave: &[usize], progress: &mut Progress) {
+    async fn first_try(&self, changes: &[Change], wave: &[usize], progress: &mut Progress, done: Done<'_>) {
         let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load()) else { return };
         let asked: Vec<&Change> = wave.iter().map(|place| &changes[*place]).collect();
-        let reply = worker.ask(&asked).await;
+        let reply = worker.ask(&asked, |answered| done(wave[answered])).await;
         let answered = reply.answers.len();
         for (place, answer) in wave.iter().zip(reply.answers) {
             progress.note(*place, answer);
@@ -114,14 +117,20 @@ impl Command {
         match reply.ended {
             None => {}
             Some(end) if end.is_certain() => progress.note(wave[answered], Err(end.failure())),
-            Some(_) => self.one_at_a_time(changes, &wave[answered..], progress).await,
+            Some(_) => self.one_at_a_time(changes, &wave[answered..], progress, done).await,
         }
     }
 
     /// Has the second child handle them one by one: if it ends then, it is known which one was to blame.
-    async fn one_at_a_time(&self, changes: &[Change], wave: &[usize], progress: &mut Progress) {
+    async fn one_at_a_time(
+        &self,
+        changes: &[Change],
+        wave: &[usize],
+        progress: &mut Progress,
+        done: Done<'_>,
+    ) {
         for place in wave {
-            let reply = self.trouble.lock().await.ask(&[&changes[*place]]).await;
+            let reply = self.trouble.lock().await.ask(&[&changes[*place]], |_| done(*place)).await;
             let end = reply.ended.map(|end| Err(end.failure()));
             if let Some(answer) = reply.answers.into_iter().next().or(end) {
                 progress.note(*place, answer);
@@ -136,14 +145,23 @@ impl Command {
 #[async_trait]
 impl Handler for Command {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
+        self.handle_telling(changes, context, &|_| {}).await
+    }
+
+    async fn handle_telling(
+        &self,
+        changes: &[Change],
+        context: &Context,
+        done: Done<'_>,
+    ) -> Result<(), Failure> {
         let mut progress = Progress::of(changes);
         if context.attempt == 1 {
             self.untold.tell(&context.lease, changes, &mut progress);
         }
         while let Some(wave) = progress.next_wave() {
             match context.attempt {
-                1 => self.first_try(changes, &wave, &mut progress).await,
-                _ => self.one_at_a_time(changes, &wave, &mut progress).await,
+                1 => self.first_try(changes, &wave, &mut progress, done).await,
+                _ => self.one_at_a_time(changes, &wave, &mut progress, done).await,
             }
         }
         progress.result().map_err(|(failure, others)| {

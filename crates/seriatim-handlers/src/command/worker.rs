@@ -56,21 +56,31 @@ impl Worker {
         self.asking.load(Ordering::Relaxed)
     }
 
-    /// Asks the child to handle these changes, each of another object.
-    pub async fn ask(&self, changes: &[&Change]) -> Reply {
+    /// Asks the child to handle these changes, each of another object, and tells the place of each as soon as it is done.
+    pub async fn ask(&self, changes: &[&Change], tell: impl Fn(usize)) -> Reply {
         let _asking = Asking::of(&self.asking);
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(calls) = calls else { return refused("the command is closed") };
         // Room first, so that no more lines are in memory than are sent soon.
         let Ok(room) = calls.reserve().await else { return refused("the command is closed") };
-        let (reply, outcome) = oneshot::channel();
+        let (reply, mut outcome) = oneshot::channel();
+        let (done, mut heard) = mpsc::unbounded_channel();
         let mut lines = Vec::with_capacity(changes.len() * 256);
         for change in changes {
             change.write_json(&mut lines);
             lines.push(b'\n');
         }
-        room.send(Call { ids: changes.iter().map(|change| change.id).collect(), lines, reply });
-        outcome.await.unwrap_or_else(|_| refused("the command is closed"))
+        room.send(Call { ids: changes.iter().map(|change| change.id).collect(), lines, reply, done });
+        loop {
+            tokio::select! {
+                // All that is done is told before the whole is.
+                biased;
+                Some(place) = heard.recv() => tell(place),
+                replied = &mut outcome => {
+                    return replied.unwrap_or_else(|_| refused("the command is closed"));
+                }
+            }
+        }
     }
 
     /// Asks nothing any more.

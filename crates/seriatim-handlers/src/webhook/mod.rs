@@ -145,14 +145,19 @@ impl Handler for Webhook {
         // Several changes that failed are cut into halves next, with keys of their own. But perhaps they were done and only
         // the answer got lost: so first the same again, under the same key, which the receiver may know.
         let again = if changes.len() > 1 { request.try_clone() } else { None };
-        match (self.post(request).await, again) {
+        let posted = match (self.post(request).await, again) {
             (Err(Trouble::Unclear(why)), Some(again)) => {
                 tracing::warn!(feed = %context.lease.id.feed, "{why}; the same request comes once more");
                 tokio::time::sleep(ONCE_MORE_AFTER).await;
-                self.post(again).await.map_err(Trouble::into_failure)
+                // Whatever the second answer is, the first request may have been done.
+                self.post(again).await.map_err(|trouble| Trouble::Unclear(trouble.into_failure()))
             }
-            (posted, _) => posted.map_err(Trouble::into_failure),
-        }
+            (posted, _) => posted,
+        };
+        posted.map_err(|trouble| match trouble {
+            Trouble::Clear(failure) => failure,
+            Trouble::Unclear(failure) => failure.unanswered_at(0..changes.len()),
+        })
     }
 
     fn time_for(&self, _: usize, timeout: Duration) -> Duration {

@@ -32,16 +32,16 @@ pub(super) fn of_change(index: usize, cause: tokio_postgres::Error) -> Failure {
 /// A handler's failure, in the server's words. The effect is in the store's own database: when that is in trouble, no change is to
 /// blame.
 pub(crate) fn of_handler(failure: Failure) -> Failure {
-    let Failure { kind, cause, retry_after, culprit, done } = failure;
+    let Failure { kind, cause, retry_after, culprit, done, unanswered } = failure;
     let cause = match cause.downcast::<tokio_postgres::Error>() {
         Ok(cause) => *cause,
-        Err(cause) => return Failure { kind, cause, retry_after, culprit, done },
+        Err(cause) => return Failure { kind, cause, retry_after, culprit, done, unanswered },
     };
     if is_transient(&cause) && cause.code() != Some(&SqlState::QUERY_CANCELED) {
         return Failure { retry_after, ..Failure::target(Refused { said: said(&cause), cause }) };
     }
     let said = if kind == FailureKind::Target { said(&cause) } else { message(&cause) };
-    Failure { kind, cause: Box::new(Refused { said, cause }), retry_after, culprit, done }
+    Failure { kind, cause: Box::new(Refused { said, cause }), retry_after, culprit, done, unanswered }
 }
 
 /// What is wrong when a column is gone: every change would fail.

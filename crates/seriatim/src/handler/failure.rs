@@ -34,6 +34,8 @@ pub struct Failure {
     pub culprit: Option<usize>,
     /// Which of the changes after the culprit are done all the same, by their places, where the handler knows.
     pub done: Vec<usize>,
+    /// Which of the changes may have been done all the same, by their places: they were begun, and no answer came.
+    pub unanswered: Vec<usize>,
 }
 
 impl Failure {
@@ -45,6 +47,7 @@ impl Failure {
             retry_after: None,
             culprit: None,
             done: Vec::new(),
+            unanswered: Vec::new(),
         }
     }
 
@@ -82,6 +85,13 @@ impl Failure {
     /// them.
     pub fn with_done(self, done: Vec<usize>) -> Self {
         Failure { done, ..self }
+    }
+}
+
+impl Failure {
+    /// Whether these changes were done is not known: they were begun, and no answer came.
+    pub fn unanswered_at(self, places: impl IntoIterator<Item = usize>) -> Self {
+        Failure { unanswered: places.into_iter().collect(), ..self }
     }
 }
 

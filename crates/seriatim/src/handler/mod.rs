@@ -7,6 +7,7 @@
 //!
 //! A [`Handler`] may be called at the same time for different keys, never for one key. Its effect and the checkpoint are
 //! two steps, so after a crash it may see a change again, with the same id: at least once.
+//! With a ledger in between ([`crate::once::OnceHandler`]), what a handler has done is not handed to it again.
 //! A [`TransactionalHandler`] makes effect and checkpoint one step: exactly once.
 
 mod attempt;
@@ -80,6 +81,18 @@ pub trait Handler: Send + Sync + 'static {
     /// Handles these changes, of one or many keys. `Ok` means that all of them are done.
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure>;
 
+    /// Does the same, and tells the place of each change that is done as soon as that is known. A handler that only knows at the
+    /// end tells nothing: what it returns counts either way.
+    async fn handle_telling(
+        &self,
+        changes: &[Change],
+        context: &Context,
+        done: &(dyn Fn(usize) + Sync),
+    ) -> Result<(), Failure> {
+        let _ = done;
+        self.handle(changes, context).await
+    }
+
     /// How long a call for so many changes may take, where one call may take `timeout`.
     fn time_for(&self, changes: usize, timeout: Duration) -> Duration {
         let _ = changes;
@@ -95,6 +108,15 @@ where
     E: Into<Failure>,
 {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
+        self.handle_telling(changes, context, &|_| {}).await
+    }
+
+    async fn handle_telling(
+        &self,
+        changes: &[Change],
+        context: &Context,
+        tell: &(dyn Fn(usize) + Sync),
+    ) -> Result<(), Failure> {
         for (index, change) in changes.iter().enumerate() {
             let context = Context { checkpointer: context.checkpointer.after(index + 1), ..context.clone() };
             let call = tokio::time::timeout(context.timeout, self(change.clone(), context.clone()));
@@ -103,6 +125,7 @@ where
                 Err(_) => Err(Failure::too_slow(context.timeout)),
             };
             done.map_err(|failure| failure.at(index))?;
+            tell(index);
         }
         Ok(())
     }

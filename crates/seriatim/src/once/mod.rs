@@ -26,6 +26,7 @@
 //!
 //! Whether a completion has expired (`expires_on`) is judged by the store's clock too.
 
+mod changes;
 mod claim;
 mod decide;
 mod error;
@@ -39,6 +40,7 @@ mod tests;
 
 use async_trait::async_trait;
 
+pub use changes::{OnceHandler, signal_id};
 pub use claim::{Attempt, Begun};
 pub use decide::{Step, decide};
 pub use error::{OnceError, ProtectError};
