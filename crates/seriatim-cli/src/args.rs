@@ -167,6 +167,9 @@ pub struct Rewind {
     /// Do it also while a host owns it: the host loses its lease and reads on from the new place.
     #[arg(long)]
     pub force: bool,
+    /// For feeds with once = true: have changes run again that were handled before.
+    #[arg(long)]
+    pub again: bool,
 }
 
 /// `seriatim parked`

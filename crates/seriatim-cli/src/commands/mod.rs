@@ -13,6 +13,7 @@ mod parked;
 mod lease;
 pub mod once;
 mod queue;
+mod again;
 mod bench;
 pub mod owners;
 

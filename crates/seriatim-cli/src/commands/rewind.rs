@@ -7,6 +7,7 @@ use seriatim::source::Start;
 use seriatim::store::OnRewind;
 use seriatim::{Partition, Store};
 
+use super::again;
 use super::owners::refuse_if_owned;
 use crate::args::Rewind;
 use crate::config::{Config, FeedConfig};
@@ -17,6 +18,13 @@ use crate::{databases, output, setup};
 pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     let feed = config.feed(&arguments.feed)?;
     let target = target(&arguments.to)?;
+    if arguments.again && feed.once.is_none() {
+        return Err(Error::usage(format!(
+            "--again is for feeds with once = true, and {} has it not",
+            feed.name
+        ))
+        .help("leave it out: all changes after the place run again"));
+    }
     let partition = partition(arguments.partition, feed)?;
     let store = databases::existing_store(&config.store).await?.ok_or_else(|| never_ran(feed))?;
     let view = store.view(std::slice::from_ref(&feed.name)).await?;
@@ -35,12 +43,21 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
         _ => OnRewind::KeepParked,
     };
     let waiting = store.parked(&feed.name, partition).await?.len();
+    // At the beginning everything starts afresh, whatever the capture calls the changes that come then.
+    let afresh = feed.once.is_some() && target == Start::Beginning;
+    let forgotten = match arguments.again || afresh {
+        true => Some(again::forget(feed, config, partition).await?),
+        false => None,
+    };
     rewind(&*store, &leases, &position, parked).await?;
     let which = partition.map_or("all partitions".to_owned(), |partition| format!("partition {partition}"));
     output::line(format_args!("feed {}: {which} set to {} (position {position})", feed.name, arguments.to))?;
     if waiting > 0 {
         let fate = if parked == OnRewind::DropParked { "are not parked any more" } else { "stay parked" };
         output::line(format_args!("feed {}: {waiting} objects {fate}", feed.name))?;
+    }
+    if feed.once.is_some() {
+        again::tell(feed, forgotten)?;
     }
     Ok(())
 }

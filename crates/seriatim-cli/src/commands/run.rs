@@ -123,6 +123,9 @@ fn announce(feed: &FeedConfig, guarantee: Guarantee) {
         Guarantee::ExactlyOnce => {
             tracing::info!(feed = %name, "exactly-once: effect and checkpoint are one transaction")
         }
+        Guarantee::AtLeastOnce if feed.once.is_some() => {
+            tracing::info!(feed = %name, "{}", handlers::WITH_A_LEDGER)
+        }
         Guarantee::AtLeastOnce => tracing::info!(
             feed = %name,
             "at-least-once: after a crash a change may be handled again, with the same id"

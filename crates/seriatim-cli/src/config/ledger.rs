@@ -51,10 +51,15 @@ impl LedgerPlace {
         if url.to_ascii_lowercase().starts_with("dynamodb:") {
             return dynamodb(url);
         }
-        match database(url, folder)? {
-            Database::Sqlite(path) => Ok(LedgerPlace::Sqlite(path)),
-            Database::Postgres(database) => Ok(LedgerPlace::Postgres(database)),
-            Database::Redis(url) => Ok(LedgerPlace::Redis(url)),
+        Ok(LedgerPlace::in_store(&database(url, folder)?))
+    }
+
+    /// The ledger that is in this store.
+    pub fn in_store(store: &Database) -> Self {
+        match store {
+            Database::Sqlite(path) => LedgerPlace::Sqlite(path.clone()),
+            Database::Postgres(database) => LedgerPlace::Postgres(database.clone()),
+            Database::Redis(url) => LedgerPlace::Redis(url.clone()),
         }
     }
 }

@@ -10,6 +10,7 @@ mod environment;
 mod handler;
 mod ledger;
 mod parked;
+mod once;
 mod parse;
 mod queue;
 mod section;
@@ -33,6 +34,7 @@ use seriatim::source::window::Rules;
 pub use duration::duration;
 pub use environment::Environment;
 pub use ledger::LedgerPlace;
+pub use once::OnceConfig;
 pub use queue::QueueConfig;
 pub use suggest::instead_of;
 pub use url::Database;
@@ -106,6 +108,8 @@ pub struct FeedConfig {
     pub retry: Retry,
     /// How much may be parked.
     pub parked: ParkLimits,
+    /// How its changes are remembered, where each is to be handled once.
+    pub once: Option<OnceConfig>,
 }
 
 /// How changes are noticed.

@@ -15,6 +15,7 @@ use super::duration::backoff;
 use super::environment::Environment;
 use super::handler::{HANDLER, handler};
 use super::parked::{PARKED, parked};
+use super::once::once;
 use super::section::{Document, Keys, Section, Setting};
 use super::suggest::instead_of;
 use super::url::{database, quoted};
@@ -39,6 +40,9 @@ const FEED: Keys = Keys {
         "handler",
         "retry",
         "parked",
+        "once",
+        "once_expires_after",
+        "once_on_timeout",
         "changed_at",
         "changed_at_unit",
         "buffer",
@@ -172,6 +176,7 @@ fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueCo
         database,
         every: duration(section, "every", Duration::from_secs(1))?,
         limit: section.get("limit")?.map(|setting| setting.count(u32::MAX)).transpose()?.map(u64::from),
+        once: once(section, &handler.kind)?,
         handler,
         retry: retry(&section.section("retry", RETRY)?)?,
     })
@@ -197,6 +202,7 @@ fn feed(
         CaptureKind::Window => Some(window::window(name.as_str(), section, environment)?),
         _ => window::refuse(section, capture).map(|()| None)?,
     };
+    let handler = handler(&section.section("handler", HANDLER)?)?;
     // A window is read by one host after another, unless somebody wants it shared.
     let partitions = if window.is_some() { 1 } else { 16 };
     Ok(FeedConfig {
@@ -213,7 +219,8 @@ fn feed(
         deletes: deletes(section, capture)?,
         every: duration(section, "every", Duration::from_millis(50))?,
         checkpoint: checkpoint(section)?,
-        handler: handler(&section.section("handler", HANDLER)?)?,
+        once: once(section, &handler.kind)?,
+        handler,
         retry: retry(&section.section("retry", RETRY)?)?,
         parked: parked(&section.section("parked", PARKED)?)?,
         database,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use seriatim::FeedName;
 use seriatim::handler::Retry;
 
-use super::{Database, HandlerConfig};
+use super::{Database, HandlerConfig, OnceConfig};
 
 /// One queue.
 #[derive(Clone, Debug)]
@@ -24,4 +24,6 @@ pub struct QueueConfig {
     pub handler: HandlerConfig,
     /// What is done when that fails.
     pub retry: Retry,
+    /// How its events are remembered, where each is to be handled once.
+    pub once: Option<OnceConfig>,
 }

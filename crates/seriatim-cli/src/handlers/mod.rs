@@ -1,6 +1,7 @@
 //! What the program can do with changes by itself.
 
 mod events;
+mod once;
 mod stdout;
 
 use std::path::Path;
@@ -16,6 +17,7 @@ use crate::databases::{self, OpenStore, Sql};
 use crate::error::{Error, Result};
 use crate::setup::Guarantee;
 pub use events::HandledEvents;
+pub use once::{WITH_A_LEDGER, processor};
 
 /// At most so many lines of one child are unanswered at the same time, or one batch if that is more.
 const AHEAD: usize = 256;
@@ -67,15 +69,20 @@ pub async fn of(
     closed: &Arc<Notify>,
     open: &mut Open,
 ) -> Result<Handling> {
+    let once = feed.once.as_ref();
     Ok(match &feed.handler.kind {
         HandlerKind::Stdout => Handling::AtLeastOnce(Arc::new(stdout::Stdout::new(Arc::clone(closed)))),
         HandlerKind::Sql { sql, delete } => {
             databases::sql_handling(feed, of_text(sql, delete), store, Guarantee::of(feed, config)).await?
         }
         HandlerKind::Command { .. } => {
-            Handling::AtLeastOnce(command(&feed.name, &feed.handler, config, open)?)
+            let command = command(&feed.name, &feed.handler, config, open)?;
+            Handling::AtLeastOnce(once::remembered(command, &feed.name, once, config).await?)
         }
-        HandlerKind::Webhook { .. } => Handling::AtLeastOnce(Arc::new(webhook(&feed.name, &feed.handler)?)),
+        HandlerKind::Webhook { .. } => {
+            let webhook = Arc::new(webhook(&feed.name, &feed.handler)?);
+            Handling::AtLeastOnce(once::remembered(webhook, &feed.name, once, config).await?)
+        }
     })
 }
 
@@ -133,7 +140,7 @@ fn folder(config: &Config) -> &Path {
 }
 
 /// What a queue's events are handed to.
-pub fn of_queue(
+pub async fn of_queue(
     queue: &QueueConfig,
     config: &Config,
     closed: &Arc<Notify>,
@@ -147,6 +154,7 @@ pub fn of_queue(
             return Err(Error::usage(format!("feed {}: sql cannot handle events of a queue", queue.name)));
         }
     };
+    let handler = once::remembered(handler, &queue.name, queue.once.as_ref(), config).await?;
     Ok(HandledEvents::new(queue, handler))
 }
 

@@ -23,3 +23,4 @@ mod postgres;
 mod windows;
 mod windows_postgres;
 mod once;
+mod once_feeds;

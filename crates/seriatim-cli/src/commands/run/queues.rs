@@ -32,13 +32,18 @@ impl Workers {
     ) -> Result<Self> {
         let mut workers = Vec::new();
         for queue in queues {
-            let handler = handlers::of_queue(queue, config, closed, open)?;
+            let handler = handlers::of_queue(queue, config, closed, open).await?;
             databases::check_source(&queue.database)
                 .await
                 .map_err(|error| error.about(&format!("feed {}", queue.name)))?;
             let worker =
                 Worker::new(host.as_str(), databases::queue(queue).await?).settings(settings(queue, config));
-            tracing::info!(feed = %queue.name, "at-least-once: after a crash an event may be sent again, the same byte for byte");
+            match queue.once {
+                Some(_) => tracing::info!(feed = %queue.name, "{}", handlers::WITH_A_LEDGER),
+                None => {
+                    tracing::info!(feed = %queue.name, "at-least-once: after a crash an event may be sent again, the same byte for byte")
+                }
+            }
             workers.push((queue.name.to_string(), worker, handler));
         }
         Ok(Workers(workers))
