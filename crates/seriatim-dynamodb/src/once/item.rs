@@ -11,7 +11,6 @@
 //! | `unknownSince` | milliseconds since 1970; there while nobody knows what became of the run |
 //! | `recorded`, `notKept` | the result, or why there is none |
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::primitives::Blob;
@@ -21,16 +20,7 @@ use seriatim::once::{AttemptId, ProcessorId, Record, Recorded, Run, Signal, Sign
 use seriatim::store::StoreError;
 
 use crate::clock::Now;
-
-pub(super) type Item = HashMap<String, AttributeValue>;
-
-pub(super) fn text(text: &str) -> AttributeValue {
-    AttributeValue::S(text.to_owned())
-}
-
-pub(super) fn number(number: impl ToString) -> AttributeValue {
-    AttributeValue::N(number.to_string())
-}
+use crate::item::{Item, foreign, key_of, number_of, optional_number, text, text_of};
 
 /// The attribute of a result, and its value.
 pub(super) fn recorded(result: &Recorded) -> (&'static str, &'static str, AttributeValue) {
@@ -41,8 +31,7 @@ pub(super) fn recorded(result: &Recorded) -> (&'static str, &'static str, Attrib
 }
 
 pub(super) fn key(signal: &Signal) -> Item {
-    let (id, processor) = (text(signal.id.as_str()), text(signal.processor.as_str()));
-    HashMap::from([("id".to_owned(), id), ("processorId".to_owned(), processor)])
+    key_of(signal.id.as_str(), signal.processor.as_str())
 }
 
 /// The signal whose key this is.
@@ -55,8 +44,8 @@ pub(super) fn signal(item: &Item) -> Result<Signal, StoreError> {
 
 /// The record that an item is, at this time.
 pub(super) fn record(item: &Item, now: Option<Now>) -> Result<Record, StoreError> {
-    let completed_at = optional_number(item, "completedAt")?;
-    let expires_on = optional_number(item, "expiresOn")?.filter(|_| completed_at.is_some());
+    let completed_at: Option<i64> = optional_number(item, "completedAt")?;
+    let expires_on = optional_number::<i64>(item, "expiresOn")?.filter(|_| completed_at.is_some());
     let expired = expires_on.zip(now).is_some_and(|(second, now)| second <= now.second());
     let state = match (completed_at, expired, item.contains_key("unknownSince")) {
         (Some(_), true, _) => State::Expired,
@@ -65,17 +54,17 @@ pub(super) fn record(item: &Item, now: Option<Now>) -> Result<Record, StoreError
         (None, _, false) => State::Running,
     };
     let started_at = number_of(item, "startedAt")?;
-    let limit = number_of(item, "maxProcessingTime")?.max(0).cast_unsigned();
+    let limit = number_of::<i64>(item, "maxProcessingTime")?.max(0).cast_unsigned();
     let run = Run {
         attempt: AttemptId::new(text_of(item, "attempt")?).map_err(|cause| foreign(cause.to_string()))?,
-        beat: number_of(item, "beat")?.cast_unsigned(),
+        beat: number_of(item, "beat")?,
     };
     let beat_at = optional_number(item, "beatAt")?.filter(|_| state == State::Running);
     Ok(Record {
         signal: signal(item)?,
         state,
         run,
-        number: number_of(item, "attemptNumber")?.cast_unsigned(),
+        number: number_of(item, "attemptNumber")?,
         started_at: time(started_at),
         // Both are estimates of the service's time.
         completed_at: completed_at.map(|at| time(at.max(started_at))),
@@ -101,33 +90,4 @@ fn result(item: &Item) -> Option<Recorded> {
 
 fn time(milliseconds: i64) -> Timestamp {
     Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX)
-}
-
-pub(super) fn text_of<'a>(item: &'a Item, name: &str) -> Result<&'a str, StoreError> {
-    match item.get(name) {
-        Some(AttributeValue::S(text)) => Ok(text),
-        _ => Err(foreign(format!("an item has no text {name}"))),
-    }
-}
-
-fn number_of(item: &Item, name: &str) -> Result<i64, StoreError> {
-    optional_number(item, name)?.ok_or_else(|| foreign(format!("an item has no number {name}")))
-}
-
-fn optional_number(item: &Item, name: &str) -> Result<Option<i64>, StoreError> {
-    match item.get(name) {
-        None => Ok(None),
-        Some(AttributeValue::N(number)) => {
-            number.parse().map(Some).map_err(|_| foreign(format!("{name} is {number}")))
-        }
-        Some(_) => Err(foreign(format!("{name} is no number"))),
-    }
-}
-
-/// An item that makes no sense.
-fn foreign(what: String) -> StoreError {
-    StoreError::needs_attention(
-        format!("the table has an item that is not the ledger's: {what}"),
-        "give the ledger a table of its own",
-    )
 }

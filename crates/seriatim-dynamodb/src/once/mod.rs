@@ -4,7 +4,6 @@
 //! repetition of a lost answer is recognised without another request.
 
 mod item;
-mod write;
 
 use std::time::Duration;
 
@@ -19,9 +18,9 @@ use seriatim::store::StoreError;
 use crate::address::Address;
 use crate::clock::{Now, ServiceClock};
 use crate::error::explain;
+use crate::item::{Item, number, text, text_of};
 use crate::table::Table;
-use item::{number, text};
-use write::{Delete, Update, Written};
+use crate::write::{Delete, Update, Written};
 
 /// An item takes 400 KB, of which ids and attributes take a little.
 const LARGEST_RESULT: usize = 390 * 1024;
@@ -120,7 +119,7 @@ impl DynamoDbLedger {
     async fn try_start(&self, claim: &Claim, replacing: Option<&Run>) -> Result<Written, StoreError> {
         let now = self.clock.now();
         let limit = i64::try_from(claim.max_processing_time.as_millis()).unwrap_or(i64::MAX);
-        let update = Update::of(&claim.signal)
+        let update = Update::of(item::key(&claim.signal))
             .set("startedAt = :now", ":now", number(self.time(now)))
             .set("attempt = :attempt", ":attempt", text(claim.attempt.as_str()))
             .set("attemptNumber = if_not_exists(attemptNumber, :zero) + :one", ":one", number(1))
@@ -152,21 +151,21 @@ impl DynamoDbLedger {
         delete.send(&self.client, &self.table, doing).await
     }
 
-    fn record(&self, item: &item::Item) -> Result<Record, StoreError> {
+    fn record(&self, item: &Item) -> Result<Record, StoreError> {
         item::record(item, self.clock.now())
     }
 }
 
 /// Whether a write went through, or the item is already what it would have made of it.
-fn held(written: Written, done_before: impl FnOnce(&item::Item) -> bool) -> bool {
+fn held(written: Written, done_before: impl FnOnce(&Item) -> bool) -> bool {
     match written {
         Written::Done(_) => true,
         Written::Refused(item) => item.is_some_and(|item| done_before(&item)),
     }
 }
 
-fn is_attempt(item: &item::Item, attempt: &str) -> bool {
-    item::text_of(item, "attempt").is_ok_and(|found| found == attempt)
+fn is_attempt(item: &Item, attempt: &str) -> bool {
+    text_of(item, "attempt").is_ok_and(|found| found == attempt)
 }
 
 #[async_trait]
@@ -194,7 +193,7 @@ impl Ledger for DynamoDbLedger {
 
     async fn extend(&self, claim: &Claim) -> Result<Held, StoreError> {
         let now = self.clock.now();
-        let update = Update::of(&claim.signal)
+        let update = Update::of(item::key(&claim.signal))
             .set("beat = beat + :one", ":one", number(1))
             .remove("unknownSince")
             .only_if("attempt = :attempt AND attribute_not_exists(completedAt)")
@@ -205,24 +204,24 @@ impl Ledger for DynamoDbLedger {
     }
 
     async fn complete(&self, claim: &Claim, completion: &Completion) -> Result<Held, StoreError> {
-        let update = Update::of(&claim.signal)
+        let update = Update::of(item::key(&claim.signal))
             .only_if("attempt = :attempt AND attribute_not_exists(completedAt)")
             .value(":attempt", text(claim.attempt.as_str()));
         let written = self.update("completing a signal in", self.completed(update, completion)).await?;
         let before =
-            |item: &item::Item| item.contains_key("completedAt") && is_attempt(item, claim.attempt.as_str());
+            |item: &Item| item.contains_key("completedAt") && is_attempt(item, claim.attempt.as_str());
         Ok(if held(written, before) { Held::Kept } else { Held::Lost })
     }
 
     async fn fail(&self, claim: &Claim) -> Result<(), StoreError> {
-        let delete = Delete::of(&claim.signal)
+        let delete = Delete::of(item::key(&claim.signal))
             .only_if("attempt = :attempt AND attribute_not_exists(completedAt)")
             .value(":attempt", text(claim.attempt.as_str()));
         self.delete("giving a claim back in", delete).await.map(|_| ())
     }
 
     async fn doubt(&self, signal: &Signal, seen: &Run) -> Result<bool, StoreError> {
-        let update = Update::of(signal)
+        let update = Update::of(item::key(signal))
             .set(
                 "unknownSince = if_not_exists(unknownSince, :now)",
                 ":now",
@@ -245,13 +244,15 @@ impl Ledger for DynamoDbLedger {
         let (attempt, beat) = (text(seen.attempt.as_str()), number(seen.beat));
         match resolution {
             Resolution::RunAgain => {
-                let delete =
-                    Delete::of(signal).only_if(as_seen).value(":attempt", attempt).value(":beat", beat);
+                let delete = Delete::of(item::key(signal))
+                    .only_if(as_seen)
+                    .value(":attempt", attempt)
+                    .value(":beat", beat);
                 let written = self.delete("resolving a run in", delete).await?;
                 Ok(!matches!(written, Written::Refused(Some(_))))
             }
             Resolution::Completed(completion) => {
-                let update = Update::of(signal)
+                let update = Update::of(item::key(signal))
                     // By this the repetition of a lost answer is told from the run's own late completion.
                     .set("beat = beat + :one", ":one", number(1))
                     .only_if(as_seen)
@@ -269,8 +270,9 @@ impl Ledger for DynamoDbLedger {
     }
 
     async fn forget(&self, signal: &Signal, seen: &Run) -> Result<bool, StoreError> {
-        let delete =
-            Delete::of(signal).only_if("attempt = :attempt").value(":attempt", text(seen.attempt.as_str()));
+        let delete = Delete::of(item::key(signal))
+            .only_if("attempt = :attempt")
+            .value(":attempt", text(seen.attempt.as_str()));
         let written = self.delete("forgetting a signal in", delete).await?;
         Ok(!matches!(written, Written::Refused(Some(_))))
     }
@@ -297,12 +299,14 @@ impl Ledger for DynamoDbLedger {
         if state.is_some_and(|(_, by_time)| by_time) {
             scan = scan.expression_attribute_values(":second", second());
         }
-        let mut filters: Vec<&str> = state.iter().map(|(filter, _)| *filter).collect();
+        // The store's own items share the table.
+        let mut filters = vec!["attribute_exists(attemptNumber)"];
+        filters.extend(state.iter().map(|(filter, _)| *filter));
         if let Some(processor) = &listing.processor {
             scan = scan.expression_attribute_values(":processor", text(processor.as_str()));
             filters.push("processorId = :processor");
         }
-        let filter = (!filters.is_empty()).then(|| filters.join(" AND "));
+        let filter = Some(filters.join(" AND "));
         let from = from.and_then(|cursor| cursor.0.split_once('\n')).map(|(processor, id)| {
             [("processorId".to_owned(), text(processor)), ("id".to_owned(), text(id))].into()
         });

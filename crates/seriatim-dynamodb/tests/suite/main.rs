@@ -5,5 +5,7 @@
 
 mod once_conformance;
 mod server;
+mod store_conformance;
+mod store_plans;
 mod table;
 mod throttling;

@@ -1,0 +1,202 @@
+//! Leases: each is one item, and each operation on it one conditional update.
+
+use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, TransactWriteItem};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use seriatim::change::Position;
+use seriatim::lease::{Lease, LeaseId, LeaseView, Owner};
+use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId};
+use seriatim::store::{CheckpointError, Renewal, Session, StoreError};
+
+use super::DynamoDbStore;
+use super::keys::{self, LeasePlace};
+use super::requests::{AT_ONCE, Transacted};
+use crate::item::{Item, foreign, number, number_of, optional_number, optional_text, text, text_of};
+use crate::write::{Update, Written};
+
+/// A lease as it is in the table.
+#[derive(Clone, Debug)]
+pub(super) struct LeaseItem {
+    pub view: LeaseView,
+    /// How often what is parked in the partition has changed.
+    pub steps: u64,
+    /// What is still to be carried out: its name, and in how many pieces it is written down.
+    pub plan: Option<(String, usize)>,
+    /// The last plan that counted.
+    pub last_plan: Option<String>,
+}
+
+/// The attributes of a new lease.
+pub(super) fn fresh(feed: &FeedName, partition: u32, start: &str) -> [(&'static str, AttributeValue); 7] {
+    [
+        ("feedName", text(feed.as_str())),
+        ("partitionNumber", number(partition)),
+        ("leaseEpoch", number(0)),
+        ("leaseVersion", number(0)),
+        ("checkpointAt", text(start)),
+        ("askedTimes", number(0)),
+        ("parkSteps", number(0)),
+    ]
+}
+
+/// The condition that a lease is as it was seen, with its values.
+fn as_seen(update: Update, seen: &LeaseView) -> Update {
+    let update = update.value(":epoch", number(seen.epoch.0));
+    match &seen.owner {
+        None => update.only_if("leaseEpoch = :epoch AND attribute_not_exists(sessionId)"),
+        Some(owner) => update
+            .only_if("leaseEpoch = :epoch AND sessionId = :session")
+            .value(":session", text(owner.session.as_str())),
+    }
+}
+
+/// The condition that a lease is still this owner's, with its values.
+pub(super) fn as_owned(update: Update, lease: &Lease) -> Update {
+    update
+        .only_if("leaseEpoch = :epoch AND sessionId = :session")
+        .value(":epoch", number(lease.epoch.0))
+        .value(":session", text(lease.session.as_str()))
+}
+
+/// Moves the version.
+pub(super) fn moved(update: Update) -> Update {
+    update.set("leaseVersion = leaseVersion + :one", ":one", number(1))
+}
+
+/// A rewind of a lease that is as it was seen.
+pub(super) fn rewound(place: &LeasePlace, seen: &LeaseView, position: &Position) -> Update {
+    let update = moved(Update::of(place.key()))
+        .set("leaseEpoch = :next", ":next", number(seen.epoch.next().0))
+        .set("checkpointAt = :position", ":position", text(&position.to_string()));
+    as_seen(update.remove("heldBy").remove("sessionId").remove("handOverTo"), seen)
+}
+
+/// Whether a rewind has happened before: its answer was lost.
+pub(super) fn is_rewound(lease: &LeaseView, seen: &LeaseView, position: &Position) -> bool {
+    lease.owner.is_none() && lease.epoch == seen.epoch.next() && lease.position == *position
+}
+
+/// Why a checkpoint is refused, if it is for good: the lease is another's by now, or gone.
+pub(super) fn fenced(held: &Lease, lease: Option<&LeaseItem>) -> Option<CheckpointError> {
+    let Some(LeaseItem { view, .. }) = lease else {
+        // A feed that was forgotten has no epoch any more; whatever comes, it is later than this owner's.
+        return Some(CheckpointError::Fenced { by: held.epoch.next() });
+    };
+    let is_held =
+        view.epoch == held.epoch && view.owner.as_ref().is_some_and(|owner| owner.session == held.session);
+    (!is_held).then_some(CheckpointError::Fenced { by: view.epoch })
+}
+
+fn taken(id: &LeaseId, session: &Session, view: &LeaseView) -> Lease {
+    let (epoch, position) = (view.epoch, view.position.clone());
+    Lease { id: id.clone(), session: session.id.clone(), epoch, position }
+}
+
+impl DynamoDbStore {
+    pub(super) fn lease_item(&self, item: &Item) -> Result<LeaseItem, StoreError> {
+        let host = |name: &str| optional_text(item, name).and_then(|name| HostName::new(name).ok());
+        let session = optional_text(item, "sessionId").and_then(|id| SessionId::new(id).ok());
+        let id = LeaseId {
+            feed: FeedName::new(text_of(item, "feedName")?).map_err(foreign)?,
+            partition: Partition(number_of(item, "partitionNumber")?),
+        };
+        let plan = optional_text(item, "planName").map(str::to_owned);
+        Ok(LeaseItem {
+            view: LeaseView {
+                id,
+                owner: host("heldBy").zip(session).map(|(host, session)| Owner { host, session }),
+                epoch: Epoch(number_of(item, "leaseEpoch")?),
+                version: number_of(item, "leaseVersion")?,
+                position: Position::text(text_of(item, "checkpointAt")?),
+                hand_over_to: host("handOverTo"),
+                asked: number_of(item, "askedTimes")?,
+            },
+            steps: number_of(item, "parkSteps")?,
+            plan: plan.zip(optional_number(item, "planPieces")?),
+            last_plan: optional_text(item, "lastPlan").map(str::to_owned),
+        })
+    }
+
+    pub(super) async fn take(
+        &self,
+        session: &Session,
+        seen: &LeaseView,
+    ) -> Result<Option<Lease>, StoreError> {
+        let Some(place) = self.place_of(&seen.id).await? else { return Ok(None) };
+        let update = moved(Update::of(place.key()))
+            .set("heldBy = :host", ":host", text(session.host.as_str()))
+            .set("sessionId = :new_session", ":new_session", text(session.id.as_str()))
+            .set("leaseEpoch = :next", ":next", number(seen.epoch.next().0))
+            .remove("handOverTo");
+        let update = as_seen(update, seen).in_transaction(&self.table);
+        let transacted = self.transact("acquiring a lease in", vec![update, self.is_joined(session)]).await?;
+        if matches!(transacted, Transacted::Refused(_)) && !self.has_joined(session).await? {
+            return Ok(None);
+        }
+        // The answer to an earlier call may have been lost: then it is the caller's already.
+        let Some(lease) = self.settled(&place).await? else { return Ok(None) };
+        let is_mine = lease.view.epoch == seen.epoch.next()
+            && lease.view.owner.as_ref().is_some_and(|owner| owner.session == session.id);
+        if !is_mine {
+            return Ok(None);
+        }
+        self.tear_up_before(&place, &lease).await?;
+        Ok(Some(taken(&seen.id, session, &lease.view)))
+    }
+
+    /// The condition that a session still has its name.
+    fn is_joined(&self, session: &Session) -> TransactWriteItem {
+        let check = ConditionCheck::builder()
+            .table_name(&self.table)
+            .set_key(Some(keys::key("hosts", session.host.as_str())))
+            .condition_expression("sessionId = :session")
+            .expression_attribute_values(":session", text(session.id.as_str()));
+        let check = check.build().expect("all that is required is given");
+        TransactWriteItem::builder().condition_check(check).build()
+    }
+
+    async fn has_joined(&self, session: &Session) -> Result<bool, StoreError> {
+        let host = self.get(keys::key("hosts", session.host.as_str())).await?;
+        Ok(host.is_some_and(|host| optional_text(&host, "sessionId") == Some(session.id.as_str())))
+    }
+
+    pub(super) async fn renew_leases(&self, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
+        let renewing = leases.iter().map(|lease| self.renew_lease(lease));
+        stream::iter(renewing.collect::<Vec<_>>()).buffered(AT_ONCE).try_collect().await
+    }
+
+    async fn renew_lease(&self, lease: &Lease) -> Result<Renewal, StoreError> {
+        let Some(place) = self.place_of(&lease.id).await? else { return Ok(Renewal::Lost) };
+        let update = as_owned(moved(Update::of(place.key())), lease);
+        match self.update("renewing a lease in", update).await? {
+            Written::Done(item) => {
+                Ok(Renewal::Kept { hand_over_to: self.lease_item(&item)?.view.hand_over_to })
+            }
+            Written::Refused(_) => Ok(Renewal::Lost),
+        }
+    }
+
+    pub(super) async fn ask_for(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
+        let Some(place) = self.place_of(&seen.id).await? else { return Ok(false) };
+        let update = Update::of(place.key()).set("handOverTo = :to", ":to", text(to.as_str()));
+        let update = as_seen(update, seen).and_if("attribute_not_exists(handOverTo) OR handOverTo = :to");
+        Ok(matches!(self.update("asking for a lease in", update).await?, Written::Done(_)))
+    }
+
+    pub(super) async fn give_up(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
+        let Some(place) = self.place_of(&lease.id).await? else { return Ok(()) };
+        let update = moved(Update::of(place.key())).remove("heldBy").remove("sessionId");
+        let update = match keep_for {
+            Some(host) => update.set("handOverTo = :to", ":to", text(host.as_str())),
+            None => update.remove("handOverTo"),
+        };
+        // One that is lost already is left alone.
+        self.update("releasing a lease in", as_owned(update, lease)).await.map(|_| ())
+    }
+
+    /// Sets a lease free that a session holds.
+    pub(super) async fn free(&self, place: &LeasePlace, session: &str) -> Result<(), StoreError> {
+        let update = moved(Update::of(place.key())).remove("heldBy").remove("sessionId");
+        let update = update.only_if("sessionId = :session").value(":session", text(session));
+        self.update("freeing a lease in", update).await.map(|_| ())
+    }
+}
