@@ -18,7 +18,7 @@ const TERRAFORM: &str = include_str!("../templates/once.tf");
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const LOOK_AT_MOST: u32 = 600;
 
-/// The table of a ledger.
+/// The table of a ledger, of a store, or of both.
 #[derive(Clone, Debug)]
 pub struct Table {
     client: Client,
@@ -53,6 +53,11 @@ impl Table {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         Err(StoreError::unavailable(format!("making the table {}", self.name), "it is still being made"))
+    }
+
+    /// Whether there is such a table, ready or not.
+    pub async fn is_there(&self) -> Result<bool, StoreError> {
+        Ok(self.status().await?.is_some())
     }
 
     /// Whether the table is there, and how it is.

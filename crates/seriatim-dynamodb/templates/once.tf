@@ -1,4 +1,4 @@
-# The table in which Seriatim remembers the signals that were handled.
+# The table in which Seriatim keeps the state of feeds, and remembers the signals that were handled.
 resource "aws_dynamodb_table" "seriatim_once" {
   name         = "TABLE"
   billing_mode = "PAY_PER_REQUEST"

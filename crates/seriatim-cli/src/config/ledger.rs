@@ -48,9 +48,6 @@ impl LedgerPlace {
     }
 
     fn at(url: &str, folder: &Path) -> Result<Self, String> {
-        if url.to_ascii_lowercase().starts_with("dynamodb:") {
-            return dynamodb(url);
-        }
         Ok(LedgerPlace::in_store(&database(url, folder)?))
     }
 
@@ -60,6 +57,8 @@ impl LedgerPlace {
             Database::Sqlite(path) => LedgerPlace::Sqlite(path.clone()),
             Database::Postgres(database) => LedgerPlace::Postgres(database.clone()),
             Database::Redis(url) => LedgerPlace::Redis(url.clone()),
+            #[cfg(feature = "dynamodb")]
+            Database::DynamoDb(address) => LedgerPlace::DynamoDb(address.clone()),
         }
     }
 }
@@ -67,18 +66,6 @@ impl LedgerPlace {
 /// Whether the environment says all that is needed, where no file was named.
 fn is_enough(file: &Path, environment: &Environment) -> Result<bool, Error> {
     Ok(file == Path::new(DEFAULT_FILE) && environment.get("store")?.is_some())
-}
-
-#[cfg(feature = "dynamodb")]
-fn dynamodb(url: &str) -> Result<LedgerPlace, String> {
-    let address = seriatim_dynamodb::Address::from_url(url);
-    address.map(LedgerPlace::DynamoDb).map_err(|bad| format!("cannot be used: {bad}"))
-}
-
-#[cfg(not(feature = "dynamodb"))]
-fn dynamodb(_: &str) -> Result<LedgerPlace, String> {
-    Err("is DynamoDB, which this build has not: build it with `cargo build --release --features dynamodb`"
-        .to_owned())
 }
 
 #[cfg(test)]

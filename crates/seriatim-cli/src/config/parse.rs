@@ -157,6 +157,11 @@ fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueCo
             .help("remove it; `limit` bounds how many events of one object may wait"));
     }
     let (source, database) = source(section, sources)?;
+    #[cfg(feature = "dynamodb")]
+    if matches!(database, Database::DynamoDb(_)) {
+        let what = format!("{}.capture is \"queue\", and DynamoDB has none", section.path());
+        return Err(section.wrong(what).help("use a source that is sqlite or redis"));
+    }
     if matches!(database, Database::Postgres(_)) {
         let what = format!(
             "{}.capture is \"queue\", which is not in this version yet for PostgreSQL",
@@ -194,8 +199,9 @@ fn feed(
     if let Some(setting) = section.get("limit")? {
         return Err(setting.wrong("is for queues").help("remove it"));
     }
-    if matches!(database, Database::Redis(_)) {
-        let what = format!("{} watches a table, and Redis has none", section.path());
+    if let Some(kind) = without_tables(&database) {
+        let what =
+            format!("{} watches a table, and {kind} has none that this version can watch", section.path());
         return Err(section.wrong(what).help(r#"use capture = "queue", or a source that has tables"#));
     }
     let window = match capture {
@@ -225,6 +231,16 @@ fn feed(
         parked: parked(&section.section("parked", PARKED)?)?,
         database,
     })
+}
+
+/// Whether rows can be watched there; otherwise, the name of what cannot.
+fn without_tables(database: &Database) -> Option<&'static str> {
+    match database {
+        Database::Sqlite(_) | Database::Postgres(_) => None,
+        Database::Redis(_) => Some("Redis"),
+        #[cfg(feature = "dynamodb")]
+        Database::DynamoDb(_) => Some("DynamoDB"),
+    }
 }
 
 fn source(section: &Section<'_>, sources: &Sources) -> Result<(String, Database)> {

@@ -259,8 +259,6 @@ fn what_later_versions_bring_is_known_and_withheld() {
         "\"wal\"",
         &["is \"wal\", which is not in this version yet", "journal, log, window, queue"],
     );
-    let here = "dynamodb is not in this version yet; this version has sqlite, postgres and redis";
-    assert_said("sqlite:seriatim.db", "dynamodb://u:p4ss@h/d", &["store is", here]);
 }
 
 /// What is said about a window feed with this line added.

@@ -14,6 +14,9 @@ pub enum Database {
     Postgres(seriatim_postgres::Database),
     /// A Redis server or Cluster, by its URL.
     Redis(String),
+    /// A DynamoDB table. Nothing is connected yet.
+    #[cfg(feature = "dynamodb")]
+    DynamoDb(seriatim_dynamodb::Address),
 }
 
 impl fmt::Display for Database {
@@ -22,13 +25,14 @@ impl fmt::Display for Database {
             Database::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
             Database::Postgres(database) => f.write_str(database.name()),
             Database::Redis(url) => f.write_str(&redacted(url)),
+            #[cfg(feature = "dynamodb")]
+            Database::DynamoDb(address) => write!(f, "{address}"),
         }
     }
 }
 
-const HERE: [&str; 5] = ["sqlite", "postgres", "postgresql", "redis", "rediss"];
-const LATER: [&str; 1] = ["dynamodb"];
-const THIS_VERSION: &str = "this version has sqlite, postgres and redis";
+const HERE: [&str; 6] = ["sqlite", "postgres", "postgresql", "redis", "rediss", "dynamodb"];
+const THIS_VERSION: &str = "this version has sqlite, postgres, redis and dynamodb";
 
 /// Reads a database URL; its path is relative to `folder`. Says what is wrong without showing a password.
 pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
@@ -42,17 +46,27 @@ pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
         "sqlite" => sqlite(rest, folder),
         "postgres" | "postgresql" => postgres(url),
         "redis" | "rediss" => redis(url, rest),
-        later if LATER.contains(&later) => {
-            Err(format!("is {}: {later} is not in this version yet; {THIS_VERSION}", quoted(url)))
-        }
+        "dynamodb" => dynamodb(url),
         other => Err(unknown(other)),
     }
 }
 
 fn unknown(scheme: &str) -> String {
-    let meant = closest(scheme, HERE.into_iter().chain(LATER));
+    let meant = closest(scheme, HERE);
     let hint = meant.map_or(THIS_VERSION.to_owned(), |meant| format!("did you mean {meant:?}?"));
     format!("has the unknown scheme {scheme:?}; {hint}")
+}
+
+#[cfg(feature = "dynamodb")]
+fn dynamodb(url: &str) -> Result<Database, String> {
+    let address = seriatim_dynamodb::Address::from_url(url);
+    address.map(Database::DynamoDb).map_err(|bad| format!("is {} and cannot be used: {bad}", quoted(url)))
+}
+
+#[cfg(not(feature = "dynamodb"))]
+fn dynamodb(_: &str) -> Result<Database, String> {
+    Err("is DynamoDB, which this build has not: build it with `cargo build --release --features dynamodb`"
+        .to_owned())
 }
 
 fn redis(url: &str, rest: &str) -> Result<Database, String> {
@@ -132,7 +146,7 @@ mod tests {
         database(url, Path::new("/etc/app")).map(|database| match database {
             Database::Sqlite(path) => path,
             Database::Postgres(database) => panic!("{database:?} is no file"),
-            Database::Redis(url) => PathBuf::from(url),
+            other => PathBuf::from(other.to_string()),
         })
     }
 
@@ -154,13 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn a_scheme_of_a_later_version_is_known_and_withheld() {
+    fn a_table_in_dynamodb_is_for_builds_that_have_it() {
         let said = read("dynamodb://ann:s3cret@db/shop?password=s3cret").unwrap_err();
-        assert!(
-            said.contains("dynamodb is not in this version yet; this version has sqlite, postgres and redis"),
-            "{said}"
-        );
         assert!(!said.contains("s3cret"), "{said}");
+        let known = read("dynamodb://seriatim?endpoint=http://127.0.0.1:1");
+        match cfg!(feature = "dynamodb") {
+            true => assert!(known.is_ok(), "{known:?}"),
+            false => assert!(known.unwrap_err().contains("--features dynamodb")),
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The databases that the program speaks to. Each kind is one file here; nothing outside tells them apart.
 
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
 mod ledger;
 mod redis;
 mod sqlite;
@@ -32,6 +34,9 @@ pub enum OpenStore {
     Postgres(Arc<PostgresStore>),
     /// In Redis.
     Redis(Arc<RedisStore>),
+    /// In a DynamoDB table.
+    #[cfg(feature = "dynamodb")]
+    DynamoDb(Arc<seriatim_dynamodb::DynamoDbStore>),
 }
 
 impl OpenStore {
@@ -41,6 +46,8 @@ impl OpenStore {
             OpenStore::Sqlite(store) => store.clone(),
             OpenStore::Postgres(store) => store.clone(),
             OpenStore::Redis(store) => store.clone(),
+            #[cfg(feature = "dynamodb")]
+            OpenStore::DynamoDb(store) => store.clone(),
         }
     }
 }
@@ -53,6 +60,8 @@ impl Deref for OpenStore {
             OpenStore::Sqlite(store) => &**store,
             OpenStore::Postgres(store) => &**store,
             OpenStore::Redis(store) => &**store,
+            #[cfg(feature = "dynamodb")]
+            OpenStore::DynamoDb(store) => &**store,
         }
     }
 }
@@ -72,6 +81,8 @@ pub async fn open_store(database: &Database) -> Result<OpenStore> {
         Database::Sqlite(path) => sqlite::open_store(path).await.map(OpenStore::Sqlite),
         Database::Postgres(database) => postgres::open_store(database).await.map(OpenStore::Postgres),
         Database::Redis(url) => redis::open_store(url).await.map(OpenStore::Redis),
+        #[cfg(feature = "dynamodb")]
+        Database::DynamoDb(address) => dynamodb::open_store(address).await.map(OpenStore::DynamoDb),
     };
     opened.map_err(|error| error.about("store"))
 }
@@ -87,6 +98,10 @@ pub async fn existing_store(database: &Database) -> Result<Option<OpenStore>> {
         }
         // There is nothing to make in Redis: an empty store is one that nobody has used.
         Database::Redis(url) => redis::open_store(url).await.map(|store| Some(OpenStore::Redis(store))),
+        #[cfg(feature = "dynamodb")]
+        Database::DynamoDb(address) => {
+            dynamodb::existing_store(address).await.map(|store| store.map(OpenStore::DynamoDb))
+        }
     };
     opened.map_err(|error| error.about("store"))
 }
@@ -96,12 +111,12 @@ pub fn capture(feed: &FeedConfig) -> Arc<dyn Install> {
     match &feed.database {
         Database::Sqlite(path) => sqlite::capture(path, feed),
         Database::Postgres(database) => postgres::capture(database, feed),
-        Database::Redis(_) => unreachable!("{NO_TABLES}"),
+        _ => unreachable!("{NO_TABLES}"),
     }
 }
 
-/// Why no feed of tables has a Redis source.
-const NO_TABLES: &str = "the configuration refuses to watch tables in Redis";
+/// Why no feed of tables has another source.
+const NO_TABLES: &str = "the configuration refuses to watch tables where there are none";
 
 /// The queue, for producers and workers. What it needs is made.
 pub async fn queue(queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
@@ -110,6 +125,10 @@ pub async fn queue(queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
         Database::Redis(url) => redis::queue(url, queue).await,
         Database::Postgres(_) => Err(Error::usage("queues in PostgreSQL are not in this version yet")
             .help("use a source that is sqlite or redis")),
+        #[cfg(feature = "dynamodb")]
+        Database::DynamoDb(_) => {
+            Err(Error::usage("DynamoDB has no queues").help("use a source that is sqlite or redis"))
+        }
     };
     opened.map_err(|error| error.about(&format!("feed {}", queue.name)))
 }
@@ -120,6 +139,8 @@ pub async fn check_store(database: &Database) -> Result<String> {
         Database::Sqlite(path) => sqlite::check_store(path).await,
         Database::Postgres(database) => postgres::check_store(database).await,
         Database::Redis(url) => redis::open_store(url).await.map(|_| "is there"),
+        #[cfg(feature = "dynamodb")]
+        Database::DynamoDb(address) => dynamodb::check_store(address).await,
     }
     .map(|state| format!("{database} {state}"))
 }
@@ -130,6 +151,8 @@ pub async fn check_source(database: &Database) -> Result<()> {
         Database::Sqlite(path) => sqlite::check_source(path).await,
         Database::Postgres(database) => postgres::check_source(database).await,
         Database::Redis(url) => redis::open_store(url).await.map(drop),
+        #[cfg(feature = "dynamodb")]
+        Database::DynamoDb(address) => dynamodb::check_store(address).await.map(drop),
     }
 }
 
@@ -141,7 +164,7 @@ pub fn source_exists(feed: &FeedConfig) -> Result<()> {
             false => Err(Error::failed(format!("feed {}: there is no file {}", feed.name, path.display()))
                 .help(format!("check the url of source {}", feed.source))),
         },
-        Database::Postgres(_) | Database::Redis(_) => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -151,6 +174,8 @@ pub fn same(left: &Database, right: &Database) -> bool {
         (Database::Sqlite(left), Database::Sqlite(right)) => sqlite::same_file(left, right),
         (Database::Postgres(left), Database::Postgres(right)) => left.name() == right.name(),
         (Database::Redis(left), Database::Redis(right)) => left == right,
+        #[cfg(feature = "dynamodb")]
+        (Database::DynamoDb(left), Database::DynamoDb(right)) => left.to_string() == right.to_string(),
         _ => false,
     }
 }
@@ -161,7 +186,7 @@ pub async fn check_sql(feed: &FeedConfig, sql: Sql<'_>) -> Result<()> {
     match &feed.database {
         Database::Sqlite(path) => sqlite::check_sql(path, feed, sql, &shape).await,
         Database::Postgres(database) => postgres::check_sql(database, feed, sql, &shape).await,
-        Database::Redis(_) => unreachable!("{NO_TABLES}"),
+        _ => unreachable!("{NO_TABLES}"),
     }
 }
 
@@ -182,6 +207,6 @@ pub async fn sql_handling(
             postgres::in_store(store, feed, sql, &shape).await?
         }
         (Database::Postgres(database), ..) => postgres::in_source(database, feed, sql, &shape).await?,
-        (Database::Redis(_), ..) => unreachable!("{NO_TABLES}"),
+        _ => unreachable!("{NO_TABLES}"),
     })
 }

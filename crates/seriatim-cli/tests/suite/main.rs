@@ -20,6 +20,8 @@ mod running;
 mod command;
 mod webhook;
 mod postgres;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
 mod windows;
 mod windows_postgres;
 mod once;

@@ -362,26 +362,15 @@ mod redis {
 
 #[cfg(feature = "dynamodb")]
 mod dynamodb {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, Mutex, PoisonError, Weak};
+    use std::sync::Arc;
 
     use super::Place;
+    use crate::dynamodb::table;
     use seriatim_testkit::servers::DynamoDb;
 
-    /// One server for all tests that run at the same time; the last one stops it.
-    static RUNNING: Mutex<Weak<DynamoDb>> = Mutex::new(Weak::new());
-    static TABLES: AtomicUsize = AtomicUsize::new(0);
-
-    /// A table of its own, which is made by the first who comes.
     fn local() -> (Place, Arc<DynamoDb>) {
-        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        let server = running.upgrade().unwrap_or_else(|| {
-            let server = Arc::new(DynamoDb::start().unwrap());
-            *running = Arc::downgrade(&server);
-            server
-        });
-        let table = TABLES.fetch_add(1, Ordering::SeqCst);
-        (Place::at(&format!("dynamodb://signals-{table}?endpoint={}", server.endpoint())), server)
+        let (url, server) = table();
+        (Place::at(&url), server)
     }
 
     all_on!(local());
