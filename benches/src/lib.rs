@@ -91,6 +91,8 @@ pub const NAMES: &[&str] = &[
     "growth-once-sqlite",
     "protect-postgres",
     "growth-once-postgres",
+    "protect-redis",
+    "growth-once-redis",
     #[cfg(feature = "dynamodb")]
     "protect-dynamodb",
     "journal-drain-postgres",
@@ -163,6 +165,11 @@ pub async fn measure(
     let growth = names.contains(&"growth-once-postgres");
     if names.contains(&"protect-postgres") || growth {
         let measured = protect::postgres::on_postgres(growth, progress).await?;
+        rows.extend(measured.into_iter().filter(|row| names.contains(&row.name.as_str())));
+    }
+    let growth = names.contains(&"growth-once-redis");
+    if names.contains(&"protect-redis") || growth {
+        let measured = protect::redis::on_redis(growth, progress).await?;
         rows.extend(measured.into_iter().filter(|row| names.contains(&row.name.as_str())));
     }
     #[cfg(feature = "dynamodb")]

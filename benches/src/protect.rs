@@ -1,6 +1,7 @@
 //! Protecting an effect that does nothing, nobody else asking, against the two bare writes that it needs.
 
 pub(crate) mod postgres;
+pub(crate) mod redis;
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -14,12 +15,41 @@ use seriatim_sqlite::SqliteLedger;
 
 use crate::Row;
 
-/// How many times each side is measured; the best of each counts, as the least disturbed.
-const ROUNDS: usize = 5;
+/// How many times each side is measured, in turns: whatever else the machine does hits all sides alike.
+const ROUNDS: usize = 40;
 /// How many signals in one round.
-const SIGNALS: usize = 1000;
+const SIGNALS: usize = 100;
 /// How many signals a full ledger remembers.
 const REMEMBERED: i64 = 1_000_000;
+
+/// What the rounds of one side came to, in signals a second.
+#[derive(Default)]
+struct Rounds(Vec<f64>);
+
+impl Rounds {
+    fn add(&mut self, rate: f64) {
+        self.0.push(rate);
+    }
+
+    /// The one in the middle, which neither a lucky nor an unlucky round moves.
+    fn middle(mut self) -> f64 {
+        self.0.sort_by(f64::total_cmp);
+        self.0.get(self.0.len() / 2).copied().unwrap_or(0.0)
+    }
+}
+
+/// The rows of one store: protected against bare, and full against empty where that was measured.
+fn rows(store: &str, limit: Rounds, value: Rounds, full: Rounds) -> Vec<Row> {
+    let has_growth = !full.0.is_empty();
+    let (limit, value, full) = (limit.middle(), value.middle(), full.middle());
+    let name = format!("protect-{store}");
+    let mut rows = vec![Row::new(&name, value.round(), "signals/s", limit.round(), 0.8)];
+    if has_growth {
+        let micros = |per_second: f64| (1e6 / per_second).round();
+        rows.push(Row::new(&format!("growth-once-{store}"), micros(full), "µs", micros(value), 1.5));
+    }
+    rows
+}
 
 /// Measures it on an empty SQLite file, and how much slower it is with a million signals in it.
 pub(crate) async fn on_sqlite(growth: bool, progress: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Vec<Row>> {
@@ -30,22 +60,16 @@ pub(crate) async fn on_sqlite(growth: bool, progress: &(dyn Fn(&str) + Sync)) ->
         true => Some(File::open(&folder.path().join("full.db"), REMEMBERED).await?),
         false => None,
     };
-    let (mut limit, mut value, mut value_when_full) = (0.0, 0.0, 0.0);
-    // In turns: how fast a disk flushes changes from minute to minute.
+    let (mut limit, mut value, mut when_full) = (Rounds::default(), Rounds::default(), Rounds::default());
     for round in 0..ROUNDS {
         progress(&format!("protecting effects on SQLite, round {} of {ROUNDS}", round + 1));
-        limit = f64::max(limit, bare_writes(&empty.connection, round)?);
-        value = f64::max(value, protect(empty.ledger.clone(), round).await?);
+        limit.add(bare_writes(&empty.connection, round)?);
+        value.add(protect(empty.ledger.clone(), round).await?);
         if let Some(full) = &full {
-            value_when_full = f64::max(value_when_full, protect(full.ledger.clone(), round).await?);
+            when_full.add(protect(full.ledger.clone(), round).await?);
         }
     }
-    let mut rows = vec![Row::new("protect-sqlite", value.round(), "signals/s", limit.round(), 0.8)];
-    if growth {
-        let micros = |per_second: f64| (1e6 / per_second).round();
-        rows.push(Row::new("growth-once-sqlite", micros(value_when_full), "µs", micros(value), 1.5));
-    }
-    Ok(rows)
+    Ok(rows("sqlite", limit, value, when_full))
 }
 
 /// A ledger in a file, and a connection for bare writes to it.
@@ -112,12 +136,12 @@ pub(crate) mod dynamodb {
         progress("protecting effects on DynamoDB Local");
         let address = Address::parse(&format!("dynamodb://bench?endpoint={}", server.endpoint()), |_| None)?;
         let ledger = Arc::new(DynamoDbLedger::connect(&address).await?);
-        let (client, mut limit, mut value) = (address.client(), 0.0, 0.0);
+        let (client, mut limit, mut value) = (address.client(), Rounds::default(), Rounds::default());
         for round in 0..ROUNDS {
-            limit = f64::max(limit, bare_writes(&client, round).await?);
-            value = f64::max(value, protect(ledger.clone(), round).await?);
+            limit.add(bare_writes(&client, round).await?);
+            value.add(protect(ledger.clone(), round).await?);
         }
-        Ok(vec![Row::new("protect-dynamodb", value.round(), "signals/s", limit.round(), 0.8)])
+        Ok(rows("dynamodb", limit, value, Rounds::default()))
     }
 
     async fn bare_writes(client: &Client, round: usize) -> anyhow::Result<f64> {

@@ -7,7 +7,7 @@ use seriatim::once::AttemptId;
 use seriatim_postgres::{Client, Database, PostgresLedger};
 use seriatim_testkit::servers::Postgres;
 
-use super::{REMEMBERED, ROUNDS, SIGNALS, protect};
+use super::{REMEMBERED, ROUNDS, Rounds, SIGNALS, protect, rows};
 use crate::Row;
 
 const START: &str = include_str!("../../sql/postgres/once_start.sql");
@@ -51,21 +51,16 @@ pub(crate) async fn on_postgres(growth: bool, progress: &(dyn Fn(&str) + Sync)) 
         true => Some(Place::new(&server, REMEMBERED).await?),
         false => None,
     };
-    let (mut limit, mut value, mut value_when_full) = (0.0, 0.0, 0.0);
+    let (mut limit, mut value, mut when_full) = (Rounds::default(), Rounds::default(), Rounds::default());
     for round in 0..ROUNDS {
         progress(&format!("protecting effects on PostgreSQL, round {} of {ROUNDS}", round + 1));
-        limit = f64::max(limit, bare_writes(&empty.client, round).await?);
-        value = f64::max(value, protect(empty.ledger.clone(), round).await?);
+        limit.add(bare_writes(&empty.client, round).await?);
+        value.add(protect(empty.ledger.clone(), round).await?);
         if let Some(full) = &full {
-            value_when_full = f64::max(value_when_full, protect(full.ledger.clone(), round).await?);
+            when_full.add(protect(full.ledger.clone(), round).await?);
         }
     }
-    let mut rows = vec![Row::new("protect-postgres", value.round(), "signals/s", limit.round(), 0.8)];
-    if growth {
-        let micros = |per_second: f64| (1e6 / per_second).round();
-        rows.push(Row::new("growth-once-postgres", micros(value_when_full), "µs", micros(value), 1.5));
-    }
-    Ok(rows)
+    Ok(rows("postgres", limit, value, when_full))
 }
 
 async fn bare_writes(client: &Client, round: usize) -> anyhow::Result<f64> {
