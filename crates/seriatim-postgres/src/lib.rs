@@ -2,6 +2,7 @@
 //!
 //! - [`PostgresStore`]: the store for a fleet, in a schema of Seriatim's own.
 //! - [`PostgresLedger`]: where [`Once`](seriatim::Once) remembers which signals were handled.
+//! - [`PostgresQueue`]: events that producers push in their own transactions, and workers send on in order.
 //! - `Source`: a database whose tables are watched; its captures are `journal` and `log`, by triggers, and
 //!   `window`, by a column with the moment of the last change.
 //! - [`in_transaction`]: a handler whose effect is in the checkpoint's transaction: exactly once.
@@ -14,6 +15,7 @@ mod error;
 mod migrate;
 mod store;
 mod once;
+mod queue;
 mod capture;
 mod sequencer;
 mod effect;
@@ -28,5 +30,6 @@ pub use database::{Client, Database, Dedicated, Schema};
 pub use effect::{ColumnTypes, SqlEffect, SqlHandler, SqlProblem};
 pub use error::PostgresError;
 pub use once::PostgresLedger;
+pub use queue::PostgresQueue;
 pub use store::PostgresStore;
 pub use transaction::{Effect, EffectFn, InTransaction, in_transaction};

@@ -1,6 +1,6 @@
 //! `seriatim run`: runs feeds as one host until SIGTERM or SIGINT, or, with `--once`, until all is handled.
 
-mod queues;
+pub mod queues;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -160,14 +160,7 @@ fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueCo
     #[cfg(feature = "dynamodb")]
     if matches!(database, Database::DynamoDb(_)) {
         let what = format!("{}.capture is \"queue\", and DynamoDB has none", section.path());
-        return Err(section.wrong(what).help("use a source that is sqlite or redis"));
-    }
-    if matches!(database, Database::Postgres(_)) {
-        let what = format!(
-            "{}.capture is \"queue\", which is not in this version yet for PostgreSQL",
-            section.path()
-        );
-        return Err(section.wrong(what).help("use a source that is sqlite or redis"));
+        return Err(section.wrong(what).help("use a source that is sqlite, postgres or redis"));
     }
     let handler = handler(&section.section("handler", HANDLER)?)?;
     if matches!(handler.kind, HandlerKind::Sql { .. }) {

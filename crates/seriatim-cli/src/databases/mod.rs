@@ -118,17 +118,32 @@ pub fn capture(feed: &FeedConfig) -> Arc<dyn Install> {
 /// Why no feed of tables has another source.
 const NO_TABLES: &str = "the configuration refuses to watch tables where there are none";
 
+#[cfg(feature = "dynamodb")]
+fn no_queues() -> Error {
+    Error::usage("DynamoDB has no queues").help("use a source that is sqlite, postgres or redis")
+}
+
 /// The queue, for producers and workers. What it needs is made.
 pub async fn queue(queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
-    let opened: Result<Arc<dyn Queue>> = match &queue.database {
+    let opened = match &queue.database {
         Database::Sqlite(path) => sqlite::queue(path, queue).await,
+        Database::Postgres(database) => postgres::queue(database, queue).await,
         Database::Redis(url) => redis::queue(url, queue).await,
-        Database::Postgres(_) => Err(Error::usage("queues in PostgreSQL are not in this version yet")
-            .help("use a source that is sqlite or redis")),
         #[cfg(feature = "dynamodb")]
-        Database::DynamoDb(_) => {
-            Err(Error::usage("DynamoDB has no queues").help("use a source that is sqlite or redis"))
-        }
+        Database::DynamoDb(_) => Err(no_queues()),
+    };
+    opened.map_err(|error| error.about(&format!("feed {}", queue.name)))
+}
+
+/// The queue if there is one. Makes nothing.
+pub async fn existing_queue(queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
+    let opened = match &queue.database {
+        Database::Sqlite(path) => sqlite::existing_queue(path, queue).await,
+        Database::Postgres(database) => postgres::existing_queue(database, queue).await,
+        // There is nothing to make in Redis: an empty queue is one that nobody has used.
+        Database::Redis(url) => redis::queue(url, queue).await.map(Some),
+        #[cfg(feature = "dynamodb")]
+        Database::DynamoDb(_) => Err(no_queues()),
     };
     opened.map_err(|error| error.about(&format!("feed {}", queue.name)))
 }

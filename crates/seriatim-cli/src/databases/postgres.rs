@@ -5,14 +5,15 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
+use seriatim::source::queue::Queue;
 use seriatim::source::{Install, Shape};
 use seriatim_postgres::{
-    Capture, Database, Horizon, PostgresError, PostgresLedger, PostgresStore, Source, SqlEffect, SqlProblem,
-    Unit, WindowCapture, in_transaction,
+    Capture, Database, Horizon, PostgresError, PostgresLedger, PostgresQueue, PostgresStore, Source,
+    SqlEffect, SqlProblem, Unit, WindowCapture, in_transaction,
 };
 
 use super::Sql;
-use crate::config::{CaptureKind, FeedConfig, HorizonKind, TimeUnit, WindowConfig};
+use crate::config::{CaptureKind, FeedConfig, HorizonKind, QueueConfig, TimeUnit, WindowConfig};
 use crate::error::{Error, Result};
 
 pub async fn open_store(database: &Database) -> Result<Arc<PostgresStore>> {
@@ -43,6 +44,25 @@ pub async fn make_ledger(database: &Database) -> Result<()> {
 /// The SQL that makes what the ledger lacks.
 pub async fn ledger_script(database: &Database) -> Result<String> {
     PostgresLedger::script(database).await.map_err(unusable)
+}
+
+pub async fn queue(database: &Database, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
+    PostgresQueue::open(database.clone(), &queue.name)
+        .await
+        .map(|opened| bounded(opened, queue))
+        .map_err(unusable)
+}
+
+pub async fn existing_queue(database: &Database, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
+    let opened = PostgresQueue::existing(database.clone(), &queue.name).await.map_err(unusable)?;
+    Ok(opened.map(|opened| bounded(opened, queue)))
+}
+
+fn bounded(opened: PostgresQueue, queue: &QueueConfig) -> Arc<dyn Queue> {
+    Arc::new(match queue.limit {
+        Some(limit) => opened.limited_to(limit),
+        None => opened,
+    })
 }
 
 pub fn capture(database: &Database, feed: &FeedConfig) -> Arc<dyn Install> {

@@ -86,9 +86,19 @@ fn window(source: &Source, feed: &FeedConfig, settings: &WindowConfig) -> Window
 
 pub async fn queue(path: &Path, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
     let opened = SqliteQueue::open(path, &queue.name).await.map_err(|error| unusable(path, &error))?;
-    Ok(match queue.limit {
-        Some(limit) => Arc::new(opened.limited_to(limit)),
-        None => Arc::new(opened),
+    Ok(bounded(opened, queue))
+}
+
+pub async fn existing_queue(path: &Path, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
+    let opened = SqliteQueue::open_existing(path, &queue.name).await;
+    let opened = opened.map_err(|error| unusable(path, &error))?;
+    Ok(opened.map(|opened| bounded(opened, queue)))
+}
+
+fn bounded(opened: SqliteQueue, queue: &QueueConfig) -> Arc<dyn Queue> {
+    Arc::new(match queue.limit {
+        Some(limit) => opened.limited_to(limit),
+        None => opened,
     })
 }
 

@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-use seriatim_testkit::servers::Redis;
+use seriatim_testkit::servers::{Postgres, Redis};
 
 use crate::shop::{PROGRAM, Ran, Shop, finish};
 
-/// A shop whose works have a queue, in a SQLite file or in Redis.
+/// A shop whose works have a queue, in a SQLite file, in Redis or in PostgreSQL.
 struct Works {
     shop: Shop,
     _redis: Option<Redis>,
@@ -14,8 +14,16 @@ struct Works {
 
 impl Works {
     fn open(redis: Option<Redis>) -> Self {
-        let shop = Shop::empty();
         let url = redis.as_ref().map_or("sqlite:shop.db".to_owned(), Redis::url);
+        let works = Works { shop: Works::at(&url), _redis: redis };
+        if works._redis.is_none() {
+            works.shop.sql("create table work (id integer)");
+        }
+        works
+    }
+
+    fn at(url: &str) -> Shop {
+        let shop = Shop::empty();
         shop.configure(&format!(
             r#"store = "{url}"
 [source.shop]
@@ -27,16 +35,26 @@ limit = 3
 handler = {{ stdout = true }}
 [feed.works.retry]
 attempts = 2
+backoff = "1ms..2ms"
 "#
         ));
-        if redis.is_none() {
-            shop.sql("create table work (id integer)");
-        }
-        Works { shop, _redis: redis }
+        shop
     }
 
-    fn both() -> [Self; 2] {
-        [Works::open(None), Works::open(Some(Redis::start().unwrap()))]
+    fn everywhere() -> [Self; 3] {
+        let server = Postgres::shared();
+        let postgres = Works { shop: Works::at(&server.url_of(&server.database().unwrap())), _redis: None };
+        [Works::open(None), Works::open(Some(Redis::start().unwrap())), postgres]
+    }
+
+    /// From now on, events with the word `poison` cannot be handled.
+    fn refuse_poison(&self) {
+        let handler = r#"handler = { command = ["/bin/sh", "-c", 'while read l; do case "$l" in *poison*) echo "{\"error\":\"bitter\"}";; *) echo "{\"ok\":true}";; esac; done'] }"#;
+        self.shop.reconfigure("handler = { stdout = true }", handler);
+    }
+
+    fn take_everything(&self) {
+        self.shop.reconfigure("*poison*", "*nothing*");
     }
 
     fn push(&self, object: &str, events: &[&str]) -> Ran {
@@ -47,7 +65,7 @@ attempts = 2
 
 #[test]
 fn what_is_pushed_comes_out_in_order_with_its_chain() {
-    for works in Works::both() {
+    for works in Works::everywhere() {
         works.push("work:1", &[r#"{"title":"Emma"}"#, r#"{"year":1815}"#]).expect(0, &[]);
         works.push("work:1", &["3"]).expect(0, &[]);
         works
@@ -65,13 +83,12 @@ fn what_is_pushed_comes_out_in_order_with_its_chain() {
         works.shop.run("queue inspect works work:1 --json").expect(0, &[r#""last":3"#]);
         works.shop.run("queue invariants works").expect(0, &["all invariants hold"]);
         works.shop.run("check").expect(0, &["queue; at-least-once"]);
-        works.shop.run("status --json").expect(0, &[r#""feeds""#]);
     }
 }
 
 #[test]
 fn a_full_object_refuses_with_a_sentence() {
-    for works in Works::both() {
+    for works in Works::everywhere() {
         works.push("work:1", &["1", "2", "3"]).expect(0, &[]);
         works.push("work:1", &["4"]).expect(1, &["object work:1 has 3 events waiting and may have 3"]);
         works.push("work:2", &["4"]).expect(0, &[]);
@@ -137,4 +154,71 @@ fn journals_and_queues_run_side_by_side_with_the_store_in_redis() {
     let again = shop.run("run --once").expect(0, &[]);
     assert_eq!(again.stdout, "", "the store in Redis has the checkpoints");
     shop.run("status").expect(0, &["totals"]);
+}
+
+#[test]
+fn status_shows_what_waits_and_who_works() {
+    for works in Works::everywhere() {
+        works.push("work:1", &["1", "2"]).expect(0, &[]);
+        works.push("work:2", &["3"]).expect(0, &[]);
+        let ran = works.shop.run("status --json").expect(0, &[]);
+        let status: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let feed = &status["feeds"][0];
+        assert_eq!((feed["name"].as_str(), feed["capture"].as_str()), (Some("works"), Some("queue")));
+        assert_eq!(feed["guarantee"], "at-least-once");
+        assert_eq!(feed["partitions"][0]["lag"]["changes"], 3, "{status}");
+        works.shop.run("status").expect(0, &["feed works  queue", "nobody"]);
+        works.shop.run("run --once").expect(0, &[]);
+        works.shop.run("status --json").expect(0, &[r#""lag":{"changes":0,"seconds":0.0}"#]);
+    }
+}
+
+#[test]
+fn a_queue_that_nobody_made_is_not_made_by_looking() {
+    let works = Works::open(None);
+    works.shop.run("status --json").expect(0, &[r#"{"feeds":[],"hosts":[]}"#]);
+    works.shop.run("parked list works --json").expect(0, &["[]"]);
+    works.shop.run("parked retry works --all").expect(1, &["feed works has no queue yet"]);
+}
+
+#[test]
+fn a_parked_object_is_shown_retried_and_discarded() {
+    for works in Works::everywhere() {
+        works.refuse_poison();
+        works.push("work:1", &[r#"{"a":1}"#, r#"{"b":"poison"}"#, r#"{"c":3}"#]).expect(0, &[]);
+        works.push("work:2", &["4"]).expect(0, &[]);
+        works.shop.run("run --once").expect(0, &[]);
+        let ran = works.shop.run("parked list --json").expect(0, &[]);
+        let listed: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+        assert_eq!(listed[0]["key"], serde_json::json!({"object": "work:1"}));
+        assert_eq!((&listed[0]["waiting"], &listed[0]["attempts"]), (&2.into(), &2.into()));
+        works.shop.run("parked list works").expect(0, &["bitter", "work:1"]);
+        works.shop.run("parked show works --key \"work:1\"").expect(0, &["bitter", "2 events wait"]);
+        works.shop.run("status").expect(0, &["parked", "bitter"]);
+        works.shop.run("status --json").expect(0, &[r#""parked":1"#]);
+        works.shop.run("parked retry works --all").expect(1, &["1 objects failed again: bitter"]);
+        let key = r#"--key "work:1""#;
+        works
+            .shop
+            .run(&format!("parked discard works {key} --reason spoilt"))
+            .expect(0, &["change 2", "1 later changes go on"]);
+        works.shop.run(&format!("parked show works {key}")).expect(0, &["discarded at", "spoilt"]);
+        works.shop.run("run --once").expect(0, &[]);
+        works.shop.run("parked list").expect(0, &["nothing is parked"]);
+        works.shop.run("queue inspect works work:1 --json").expect(0, &[r#""last":3"#]);
+        works.shop.run("queue invariants works").expect(0, &[]);
+    }
+}
+
+#[test]
+fn a_retry_without_a_worker_works_here() {
+    for works in Works::everywhere() {
+        works.refuse_poison();
+        works.push("work:1", &[r#""poison""#, "2"]).expect(0, &[]);
+        works.shop.run("run --once").expect(0, &[]);
+        works.take_everything();
+        works.shop.run("parked retry works --all").expect(0, &["1 objects are handled to the end"]);
+        works.shop.run("queue inspect works").expect(0, &["nothing is waiting"]);
+    }
 }

@@ -14,6 +14,8 @@ mod once_conformance;
 mod once_faults;
 mod once_processes;
 mod once_server;
+mod queue;
+mod queue_processes;
 mod database_tls;
 mod transaction;
 mod transaction_faults;

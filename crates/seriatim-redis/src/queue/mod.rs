@@ -4,6 +4,7 @@ mod push;
 mod reply;
 mod scripts;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +14,10 @@ use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::source::queue::{
-    Body, Hold, Next, ObjectView, PushError, Queue, Take, Taken, Worker, WorkerSession,
+    Backlog, Body, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, Taken, Worker,
+    WorkerSession,
 };
-use seriatim::store::{JoinError, ParkedFailure, StoreError};
+use seriatim::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
 
 use crate::connection::Redis;
 use crate::error::RedisError;
@@ -132,6 +134,33 @@ impl RedisQueue {
         arguments: &[&[u8]],
     ) -> Result<bool, StoreError> {
         Ok(self.run(doing, script, arguments).await? == Value::Int(1))
+    }
+
+    /// Goes over all keys of the queue in steps of a script, which returns the next cursor and what it found.
+    async fn over_all<T>(
+        &self,
+        doing: &'static str,
+        script: &Script,
+        read: fn(Value) -> Result<(String, Vec<T>), RedisError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let (pattern, mut cursor) = (self.prefix.pattern(), "0".to_owned());
+        let mut all = Vec::new();
+        loop {
+            let answer = self.run(doing, script, &[pattern.as_bytes(), cursor.as_bytes()]).await?;
+            let found;
+            (cursor, found) = read(answer)?;
+            all.extend(found);
+            if cursor == "0" {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn names(&self, doing: &'static str, script: &Script) -> Result<Vec<ObjectName>, StoreError> {
+        let mut names = self.over_all(doing, script, reply::names).await?;
+        names.sort();
+        names.dedup();
+        Ok(names)
     }
 
     /// Returns when the replicas have what was written last, if they are to.
@@ -296,19 +325,41 @@ impl Queue for RedisQueue {
     }
 
     async fn objects(&self) -> Result<Vec<ObjectName>, StoreError> {
-        let (pattern, mut cursor) = (self.prefix.pattern(), "0".to_owned());
-        let mut names = Vec::new();
-        loop {
-            let arguments = [pattern.as_bytes(), cursor.as_bytes()];
-            let answer = self.run("listing objects", &self.scripts.objects, &arguments).await?;
-            let found;
-            (cursor, found) = reply::names(answer)?;
-            names.extend(found);
-            if cursor == "0" {
-                names.sort();
-                names.dedup();
-                return Ok(names);
-            }
+        self.names("listing objects", &self.scripts.objects).await
+    }
+
+    async fn discard(
+        &self,
+        object: &ObjectName,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError> {
+        let first = what.first().to_string();
+        let all = if matches!(what, Discard::All(_)) { "1" } else { "0" };
+        let arguments = [object.as_str(), &first, all, reason].map(str::as_bytes);
+        match self.run("discarding events", &self.scripts.discard, &arguments).await? {
+            Value::Int(gone) if gone >= 0 => Ok(Discarding::Done(gone.unsigned_abs())),
+            _ => Ok(Discarding::Changed),
         }
+    }
+
+    async fn discarded(&self, limit: usize) -> Result<Vec<DiscardedEvents>, StoreError> {
+        let limit = limit.min(MOST_AT_ONCE).to_string();
+        let answer = self.run("listing discards", &self.scripts.discarded, &[limit.as_bytes()]).await?;
+        Ok(reply::discarded(answer)?)
+    }
+
+    async fn parked(&self) -> Result<Vec<ObjectName>, StoreError> {
+        self.names("listing parked objects", &self.scripts.parked).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        let lengths = self.over_all("counting events", &self.scripts.backlog, reply::lengths).await?;
+        let lengths: HashMap<_, _> = lengths.into_iter().collect();
+        let objects: HashSet<&ObjectName> = lengths.keys().map(|(object, _)| object).collect();
+        let events = lengths.values().sum();
+        // Redis keeps no time with an event.
+        let seconds = (events == 0).then_some(0.0);
+        Ok(Backlog { events, objects: objects.len() as u64, seconds })
     }
 }

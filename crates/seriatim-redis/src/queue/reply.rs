@@ -5,7 +5,7 @@ use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, links};
 use seriatim::source::queue::{
-    Body, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
+    Body, DiscardedEvents, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
 };
 use seriatim::store::{ParkedFailure, ParkedState};
 
@@ -157,4 +157,49 @@ pub(super) fn names(answer: Value) -> Result<(String, Vec<ObjectName>)> {
         names.push(object(&mut parts)?);
     }
     Ok((cursor, names))
+}
+
+/// What `discard.lua` keeps.
+#[derive(serde::Deserialize)]
+struct Gone {
+    object: String,
+    first: String,
+    last: String,
+    events: String,
+    error: String,
+    reason: String,
+    at: String,
+}
+
+/// What was discarded.
+pub(super) fn discarded(answer: Value) -> Result<Vec<DiscardedEvents>> {
+    let mut parts = Parts::of(answer)?;
+    let mut all = Vec::new();
+    while parts.0.len() > 0 {
+        let gone: Gone = serde_json::from_str(&String::from_utf8_lossy(&parts.bytes()?)).map_err(strange)?;
+        all.push(DiscardedEvents {
+            object: ObjectName::found(&gone.object),
+            first: id(&gone.first).ok_or_else(|| strange(&gone.first))?,
+            last: id(&gone.last).ok_or_else(|| strange(&gone.last))?,
+            events: gone.events.parse().map_err(strange)?,
+            error: gone.error,
+            reason: gone.reason,
+            at: time(&gone.at).ok_or_else(|| strange(&gone.at))?,
+        });
+    }
+    Ok(all)
+}
+
+/// How long one of the two lists of an object is.
+pub(super) type Length = ((ObjectName, String), u64);
+
+/// The next cursor, and how long lists are.
+pub(super) fn lengths(answer: Value) -> Result<(String, Vec<Length>)> {
+    let mut parts = Parts::of(answer)?;
+    let cursor = parts.text()?;
+    let mut lengths = Vec::new();
+    while parts.0.len() > 0 {
+        lengths.push(((object(&mut parts)?, parts.text()?), parts.number()?));
+    }
+    Ok((cursor, lengths))
 }

@@ -14,16 +14,23 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
-use seriatim::source::queue::{Body, Hold, Next, ObjectView, PushError, Queue, Take, Worker, WorkerSession};
-use seriatim::store::{JoinError, ParkedFailure, StoreError};
+use seriatim::source::queue::{
+    Backlog, Body, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, Worker, WorkerSession,
+};
+use seriatim::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
 
-use crate::database::{Access, Database};
+use crate::database::{Access, Database, look};
 use crate::error::SqliteError;
-use crate::migrate::{Component, migrate};
+use crate::migrate::{Component, migrate, version};
 use operations::Operations;
 
-const COMPONENT: Component =
-    Component { name: "queue", migrations: &[include_str!("../../migrations/queue/0001_queue.sql")] };
+const COMPONENT: Component = Component {
+    name: "queue",
+    migrations: &[
+        include_str!("../../migrations/queue/0001_queue.sql"),
+        include_str!("../../migrations/queue/0002_discarded.sql"),
+    ],
+};
 const INSERT: &str = include_str!("../../queries/queue_insert.sql");
 
 /// How often a waiting worker looks whether something was pushed.
@@ -74,6 +81,15 @@ impl SqliteQueue {
         };
         database.call("setting up a queue in", prepare).await?;
         Ok(SqliteQueue { database, name: name.clone(), limit: None })
+    }
+
+    /// Opens the queue of this name if the file has queues; `None` when it has none. Makes no file and no tables.
+    pub async fn open_existing(path: &Path, name: &FeedName) -> Result<Option<Self>, SqliteError> {
+        let looking = |connection: &Connection| version(connection, COMPONENT.name);
+        if !path.exists() || look(path, "looking for queues in", looking).await? == 0 {
+            return Ok(None);
+        }
+        SqliteQueue::open(path, name).await.map(Some)
     }
 
     /// Lets no object have more than so many events waiting: pushes beyond that are refused.
@@ -226,6 +242,28 @@ impl Queue for SqliteQueue {
     async fn retry(&self, object: &ObjectName) -> Result<bool, StoreError> {
         let object = object.clone();
         self.write("retrying an object in", move |queue| queue.retry(&object)).await
+    }
+
+    async fn discard(
+        &self,
+        object: &ObjectName,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError> {
+        let (object, reason) = (object.clone(), reason.to_owned());
+        self.write("discarding events in", move |queue| queue.discard(&object, what, &reason)).await
+    }
+
+    async fn discarded(&self, limit: usize) -> Result<Vec<DiscardedEvents>, StoreError> {
+        self.read("listing discards in", move |queue| queue.discarded(limit)).await
+    }
+
+    async fn parked(&self) -> Result<Vec<ObjectName>, StoreError> {
+        self.read("listing parked objects in", |queue| queue.parked()).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        self.read("counting events in", |queue| queue.backlog()).await
     }
 
     async fn inspect(&self, object: &ObjectName) -> Result<Option<ObjectView>, StoreError> {

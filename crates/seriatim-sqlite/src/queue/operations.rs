@@ -5,9 +5,9 @@ use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, Link};
 use seriatim::source::queue::{
-    Body, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
+    Backlog, Body, DiscardedEvents, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
 };
-use seriatim::store::{ParkedFailure, ParkedState};
+use seriatim::store::{Discard, Discarding, ParkedFailure, ParkedState};
 
 use crate::store::rows;
 
@@ -277,6 +277,65 @@ impl<'a> Operations<'a> {
             self.free(object)?;
         }
         Ok(was_parked)
+    }
+
+    /// Drops events of a parked object, and queues what is left.
+    pub(super) fn discard(&self, object: &ObjectName, what: Discard, reason: &str) -> Result<Discarding> {
+        let at = (self.queue, object.as_str());
+        let stamped = self.stamped(object)?;
+        let parked = self.inspect(object)?.and_then(|view| view.parked);
+        let (Some(parked), Some(first)) = (parked, stamped.first().map(Event::id)) else {
+            return Ok(Discarding::Changed);
+        };
+        if first.0 != what.first() {
+            return Ok(Discarding::Changed);
+        }
+        let last = match what {
+            Discard::First(_) => first,
+            Discard::All(_) => stamped.last().map_or(first, Event::id),
+        };
+        self.execute(sql!("sent"), (at.0, at.1, signed(last)))?;
+        let mut gone = self.execute(sql!("event_delete"), (at.0, at.1, signed(last)))?;
+        if matches!(what, Discard::All(_)) {
+            gone += self.execute(sql!("drop"), at)?;
+        }
+        let (error, count) = (&parked.failure.error, gone as i64);
+        let row = (at.0, at.1, signed(first), signed(last), count, error, reason);
+        self.execute(sql!("discarded_insert"), row)?;
+        self.execute(sql!("discarded_trim"), [self.queue])?;
+        self.retry(object)?;
+        Ok(Discarding::Done(gone as u64))
+    }
+
+    /// What was dropped.
+    pub(super) fn discarded(&self, limit: usize) -> Result<Vec<DiscardedEvents>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.all(sql!("discarded"), (self.queue, limit), |row| {
+            Ok(DiscardedEvents {
+                object: object_name(row)?,
+                first: event_id(row, 1)?,
+                last: event_id(row, 2)?,
+                events: rows::number(row, 3)?,
+                error: row.get(4)?,
+                reason: row.get(5)?,
+                at: rows::time(row, 6)?,
+            })
+        })
+    }
+
+    /// The parked objects.
+    pub(super) fn parked(&self) -> Result<Vec<ObjectName>> {
+        self.all(sql!("parked"), [self.queue], object_name)
+    }
+
+    /// What waits.
+    pub(super) fn backlog(&self) -> Result<Backlog> {
+        self.one(sql!("backlog"), [self.queue], |row| {
+            let events = rows::number(row, 0)?;
+            // An event's row has no time before it is stamped.
+            let seconds = (events == 0).then_some(0.0);
+            Ok(Backlog { events, objects: rows::number(row, 1)?, seconds })
+        })
     }
 
     /// An object as it is.

@@ -10,6 +10,7 @@ mod store_processes;
 mod store_file;
 mod gate;
 mod queue;
+mod queue_processes;
 mod transaction;
 mod sql_effect;
 mod support;

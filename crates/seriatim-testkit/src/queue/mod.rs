@@ -13,6 +13,7 @@ pub mod chains;
 pub mod holds;
 pub mod looking;
 pub mod parking;
+pub mod processes;
 pub mod pushing;
 pub mod workers;
 pub mod working;
@@ -54,7 +55,9 @@ macro_rules! queue_conformance {
                 a_sign_of_life_prevents_recovery, what_was_recovered_comes_first, leaving_gives_back_what_was_held,
                 leaving_after_being_replaced_leaves_the_successor_alone, a_replaced_session_takes_nothing;
             parking: a_parked_object_is_left_alone_and_keeps_its_events, a_parked_object_is_retried_with_the_same_ids,
-                parking_records_what_was_sent, retrying_what_is_not_parked_is_refused;
+                parking_records_what_was_sent, retrying_what_is_not_parked_is_refused,
+                the_failed_event_is_discarded_and_the_rest_goes_on, all_of_a_parked_object_is_discarded,
+                only_what_was_seen_is_discarded, what_waits_is_counted;
             looking: an_object_can_be_looked_at, objects_at_rest_are_not_listed, a_push_wakes_who_waits,
                 invariants_hold_along_the_way;
             working: pushing_between_the_last_pop_and_the_release_strands_nothing,

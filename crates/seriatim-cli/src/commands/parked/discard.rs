@@ -1,6 +1,8 @@
 //! `seriatim parked discard`: drops what cannot be handled, for a reason that is kept.
 
+use seriatim::FeedName;
 use seriatim::store::{Discard, Discarding};
+use seriatim::value::Key;
 
 use super::{find, known};
 use crate::args::ParkedDiscard;
@@ -10,33 +12,55 @@ use crate::output;
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &ParkedDiscard) -> Result<()> {
-    if arguments.reason.trim().is_empty() {
-        return Err(Error::usage("--reason is empty").help("say why: it is kept for whoever asks later"));
-    }
+    check_reason(arguments)?;
     let (store, feed) = known(config, &arguments.feed).await?;
     let object = find(&*store, &feed.name, &arguments.key).await?;
     let (name, key) = (&feed.name, &object.key);
-    let changed = || {
-        Error::failed(format!("feed {name}: what is parked of {key} changed in the meantime"))
-            .help("look at it again with `seriatim parked show`, then run the same command again")
-    };
+    let changed = || changed(name, key);
     let first = store.parked_changes(name, key, 1).await?.first().map(|change| change.id);
     let first = first.ok_or_else(changed)?;
     let what = if arguments.tail { Discard::All(first) } else { Discard::First(first) };
-    match store.discard_parked(name, key, what, &arguments.reason).await? {
-        Discarding::Changed => Err(changed()),
-        Discarding::Busy => Err(Error::failed(format!("feed {name}: {key} is being tried again just now"))
-            .help("run the same command again once it is parked; nothing was dropped")),
-        Discarding::Done(1) if !arguments.tail => {
-            let left = object.waiting.saturating_sub(1);
-            output::line(format_args!(
-                "feed {name}: change {first} of {key} is dropped; {left} later changes go on"
-            ))?;
-            Ok(())
+    let outcome = store.discard_parked(name, key, what, &arguments.reason).await?;
+    tell(name, key, what, object.waiting, outcome)
+}
+
+/// It is kept, so it has to say something.
+pub(super) fn check_reason(arguments: &ParkedDiscard) -> Result<()> {
+    match arguments.reason.trim().is_empty() {
+        true => Err(Error::usage("--reason is empty").help("say why: it is kept for whoever asks later")),
+        false => Ok(()),
+    }
+}
+
+/// Somebody else was quicker.
+pub(super) fn changed(feed: &FeedName, key: &Key) -> Error {
+    Error::failed(format!("feed {feed}: what is parked of {key} changed in the meantime"))
+        .help("look at it again with `seriatim parked show`, then run the same command again")
+}
+
+/// Says what came of it.
+pub(super) fn tell(
+    feed: &FeedName,
+    key: &Key,
+    what: Discard,
+    waiting: u64,
+    outcome: Discarding,
+) -> Result<()> {
+    match (outcome, what) {
+        (Discarding::Changed, _) => return Err(changed(feed, key)),
+        (Discarding::Busy, _) => {
+            return Err(Error::failed(format!("feed {feed}: {key} is being tried again just now"))
+                .help("run the same command again once it is parked; nothing was dropped"));
         }
-        Discarding::Done(dropped) => {
-            output::line(format_args!("feed {name}: {dropped} changes of {key} are dropped"))?;
-            Ok(())
+        (Discarding::Done(1), Discard::First(first)) => {
+            let left = waiting.saturating_sub(1);
+            output::line(format_args!(
+                "feed {feed}: change {first} of {key} is dropped; {left} later changes go on"
+            ))?;
+        }
+        (Discarding::Done(dropped), _) => {
+            output::line(format_args!("feed {feed}: {dropped} changes of {key} are dropped"))?;
         }
     }
+    Ok(())
 }

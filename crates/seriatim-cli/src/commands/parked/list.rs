@@ -8,7 +8,7 @@ use serde::Serialize;
 use seriatim::store::{ParkedObject, ParkedState};
 use seriatim::{FeedName, Partition};
 
-use super::is_for_people;
+use super::{is_for_people, queued};
 use crate::args::ParkedList;
 use crate::config::Config;
 use crate::databases;
@@ -59,15 +59,26 @@ pub async fn execute(config: &Config, arguments: &ParkedList) -> Result<()> {
             parked.extend(store.parked(feed, None).await?);
         }
     }
+    for queue in only.is_none().then_some(config.queues.values()).into_iter().flatten() {
+        if let Some(opened) = databases::existing_queue(queue).await? {
+            parked.extend(queued::parked(&*opened, &queue.name).await?);
+        }
+    }
     let all = parked.len();
     parked.retain(|object| arguments.all || is_for_people(object));
+    let others = all - parked.len();
+    tell(&parked, others, arguments)
+}
+
+/// Shows what is parked.
+pub(super) fn tell(parked: &[ParkedObject], others: usize, arguments: &ParkedList) -> Result<()> {
     if arguments.json {
         let lines: Vec<Line<'_>> = parked.iter().map(Line::from).collect();
         output::line(serde_json::to_string(&lines).expect("names, numbers and texts always serialize"))?;
         return Ok(());
     }
     let mut out = output::stdout();
-    write(&parked, all - parked.len(), &mut out)?;
+    write(parked, others, &mut out)?;
     out.flush()?;
     Ok(())
 }

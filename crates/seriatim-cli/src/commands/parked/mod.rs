@@ -2,6 +2,7 @@
 
 mod discard;
 mod list;
+pub mod queued;
 mod retry;
 mod show;
 
@@ -16,11 +17,24 @@ use crate::error::{Error, Result};
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Parked) -> Result<()> {
+    if let Some(queue) = feed_of(arguments).and_then(|feed| config.queue(feed).ok()) {
+        return queued::execute(config, queue, arguments).await;
+    }
     match arguments {
         Parked::List(arguments) => list::execute(config, arguments).await,
         Parked::Show(arguments) => show::execute(config, arguments).await,
         Parked::Retry(arguments) => retry::execute(config, arguments).await,
         Parked::Discard(arguments) => discard::execute(config, arguments).await,
+    }
+}
+
+/// The feed that a command is about.
+fn feed_of(arguments: &Parked) -> Option<&str> {
+    match arguments {
+        Parked::List(arguments) => arguments.feed.as_deref(),
+        Parked::Show(arguments) => Some(&arguments.feed),
+        Parked::Retry(arguments) => Some(&arguments.feed),
+        Parked::Discard(arguments) => Some(&arguments.feed),
     }
 }
 

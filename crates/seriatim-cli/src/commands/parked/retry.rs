@@ -165,7 +165,8 @@ impl Waiting<'_> {
     }
 }
 
-fn report(feed: &FeedName, chosen: usize, failed: &[ParkedObject]) -> Result<()> {
+/// Says what came of it.
+pub(super) fn report(feed: &FeedName, chosen: usize, failed: &[ParkedObject]) -> Result<()> {
     let handled = chosen - failed.len();
     if handled > 0 {
         output::line(format_args!(

@@ -2,6 +2,7 @@
 //!
 //! It only looks: nothing is made, installed or taken.
 
+mod queues;
 mod report;
 
 use seriatim::lease::{HostView, LeaseView, Liveness, View};
@@ -20,10 +21,11 @@ use report::{FeedStatus, HostStatus, LagStatus, Obstacle, ParkedStatus, Partitio
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Status) -> Result<()> {
-    let report = match databases::existing_store(&config.store).await? {
+    let mut report = match databases::existing_store(&config.store).await? {
         Some(store) => report(config, &*store).await?,
         None => Report::default(),
     };
+    queues::add(config, &mut report).await?;
     match arguments.json {
         true => output::line(report.to_json())?,
         false => report.write(&mut output::stdout())?,
@@ -68,6 +70,7 @@ async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: Vec<
         parked: parked.len(),
         parked_objects: parked.into_iter().map(ParkedStatus::from).collect(),
         blocked_by,
+        queue: None,
     }
 }
 

@@ -33,6 +33,16 @@ pub struct FeedStatus {
     #[serde(skip)]
     pub parked_objects: Vec<ParkedStatus>,
     pub blocked_by: Vec<Obstacle>,
+    /// For people: a queue has objects instead of partitions.
+    #[serde(skip)]
+    pub queue: Option<QueueStatus>,
+}
+
+/// What a queue has.
+#[derive(Debug)]
+pub struct QueueStatus {
+    pub objects: u64,
+    pub workers: Vec<HostName>,
 }
 
 /// One partition.
@@ -135,6 +145,9 @@ impl FeedStatus {
             writeln!(out, "  {} {}; {}", styled(BAD, "blocked by"), obstacle.what, obstacle.remedy)?;
         }
         self.write_parked(out)?;
+        if let Some(queue) = &self.queue {
+            return queue.write(&self.partitions, out);
+        }
         let mut table = Table::titled(["partition", "owner", "epoch", "lag", "position"]);
         for partition in &self.partitions {
             table.row(partition.cells());
@@ -156,6 +169,21 @@ impl FeedStatus {
             0 => Ok(()),
             more => writeln!(out, "  {} {more} more", styled(BAD, "parked")),
         }
+    }
+}
+
+impl QueueStatus {
+    fn write(&self, partitions: &[PartitionStatus], out: &mut impl Write) -> io::Result<()> {
+        let mut table = Table::titled(["waiting", "objects", "workers"]);
+        let workers: Vec<&str> = self.workers.iter().map(HostName::as_str).collect();
+        let workers = match workers.is_empty() {
+            true => (WARN, "nobody".to_owned()),
+            false => (PLAIN, workers.join(", ")),
+        };
+        let lag = partitions.first().map(|partition| partition.lag.clone()).unwrap_or_default();
+        table.row([lag.cell(), (PLAIN, self.objects.to_string()), workers]);
+        table.write(out)?;
+        writeln!(out)
     }
 }
 
@@ -212,6 +240,7 @@ mod tests {
                 error: "no".to_owned(),
             }],
             blocked_by: vec![],
+            queue: None,
         };
         let seen_at = "2026-11-15T08:00:00Z".parse().unwrap();
         Report {

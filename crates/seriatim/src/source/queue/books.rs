@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
 
-use super::{Body, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession};
+use super::{
+    Backlog, Body, DiscardedEvents, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
+};
 use crate::lease::{HostView, Liveness};
 use crate::name::{Epoch, HostName, ObjectName, SessionId};
 use crate::order::{EventId, links};
-use crate::store::ParkedFailure;
+use crate::store::{Discard, Discarding, ParkedFailure};
 
 /// One object's events and who sends them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -256,6 +258,49 @@ impl Books {
         object.parked = None;
         self.give_up(name);
         true
+    }
+
+    /// Drops events of a parked object, and queues what is left.
+    pub fn discard(
+        &mut self,
+        name: &ObjectName,
+        what: Discard,
+        reason: &str,
+        now: Timestamp,
+    ) -> (Discarding, Option<DiscardedEvents>) {
+        let parked = self.objects.get_mut(name).filter(|object| object.parked.is_some());
+        let Some(object) = parked.filter(|object| object.first.is_some_and(|(id, _)| id.0 == what.first()))
+        else {
+            return (Discarding::Changed, None);
+        };
+        let first = EventId(what.first());
+        let (last, unstamped) = match what {
+            Discard::First(_) => (first, 0),
+            Discard::All(_) => (EventId(first.0 + object.sending.len() as u64 - 1), object.events.len()),
+        };
+        object.record(Some(last));
+        object.events.drain(..unstamped);
+        let error = object.parked.take().map_or_else(String::new, |(failure, _)| failure.error);
+        let events = last.0 - first.0 + 1 + unstamped as u64;
+        self.give_up(name);
+        let (object, reason) = (name.clone(), reason.to_owned());
+        let gone = DiscardedEvents { object, first, last, events, error, reason, at: now };
+        (Discarding::Done(events), Some(gone))
+    }
+
+    /// The parked objects.
+    pub fn parked(&self) -> Vec<ObjectName> {
+        let parked = self.objects.iter().filter(|(_, object)| object.parked.is_some());
+        parked.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// What waits.
+    pub fn backlog(&self) -> Backlog {
+        let events = |object: &Object| (object.events.len() + object.sending.len()) as u64;
+        let with_events = || self.objects.values().filter(|object| object.has_events());
+        let total = with_events().map(events).sum();
+        let seconds = (total == 0).then_some(0.0);
+        Backlog { events: total, objects: with_events().count() as u64, seconds }
     }
 
     /// An object as everybody can see it.

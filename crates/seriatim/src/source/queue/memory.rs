@@ -6,18 +6,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{Body, Books, Hold, Next, ObjectView, PushError, Queue, Take, WorkerEntry, WorkerSession};
+use super::{
+    Backlog, Body, Books, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, WorkerEntry,
+    WorkerSession,
+};
 use crate::clock;
 use crate::lease::{HostView, Liveness};
 use crate::name::{HostName, ObjectName, SessionId};
 use crate::order::EventId;
-use crate::store::{JoinError, ParkedFailure, StoreError};
+use crate::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
 
 /// Keeps everything in memory; clones share it.
 #[derive(Clone, Debug)]
 pub struct MemoryQueue {
     books: Arc<Mutex<Books>>,
     news: Arc<Notify>,
+    discarded: Arc<Mutex<Vec<DiscardedEvents>>>,
     limit: u64,
 }
 
@@ -30,7 +34,12 @@ impl Default for MemoryQueue {
 impl MemoryQueue {
     /// An empty queue.
     pub fn new() -> Self {
-        MemoryQueue { books: Arc::default(), news: Arc::default(), limit: u64::MAX }
+        MemoryQueue {
+            limit: u64::MAX,
+            books: Arc::default(),
+            news: Arc::default(),
+            discarded: Arc::default(),
+        }
     }
 
     /// The same queue, for producers who may let no object have more than so many events waiting.
@@ -125,6 +134,30 @@ impl Queue for MemoryQueue {
 
     async fn retry(&self, object: &ObjectName) -> Result<bool, StoreError> {
         Ok(self.change(|books| books.retry(object)))
+    }
+
+    async fn discard(
+        &self,
+        object: &ObjectName,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError> {
+        let (answer, gone) = self.change(|books| books.discard(object, what, reason, clock::wall()));
+        self.discarded.lock().unwrap_or_else(PoisonError::into_inner).extend(gone);
+        Ok(answer)
+    }
+
+    async fn discarded(&self, limit: usize) -> Result<Vec<DiscardedEvents>, StoreError> {
+        let discarded = self.discarded.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(discarded.iter().rev().take(limit).cloned().collect())
+    }
+
+    async fn parked(&self) -> Result<Vec<ObjectName>, StoreError> {
+        Ok(self.books().parked())
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        Ok(self.books().backlog())
     }
 
     async fn inspect(&self, object: &ObjectName) -> Result<Option<ObjectView>, StoreError> {

@@ -39,7 +39,7 @@ pub use worker::{Ended, Sender, Worker, WorkerError, WorkerSettings};
 use crate::lease::HostView;
 use crate::name::{BadName, Epoch, HostName, ObjectName, SessionId};
 use crate::order::EventId;
-use crate::store::{JoinError, ParkedFailure, StoreError};
+use crate::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
 
 /// A worker that has joined: proof that its name is its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -99,6 +99,36 @@ pub struct ParkedEvents {
     pub failure: ParkedFailure,
     /// Since when, by the store's clock.
     pub since: Timestamp,
+}
+
+/// Events of a parked object that somebody dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscardedEvents {
+    /// The object.
+    pub object: ObjectName,
+    /// The id of the first of them.
+    pub first: EventId,
+    /// The id of the last of them that had one.
+    pub last: EventId,
+    /// How many.
+    pub events: u64,
+    /// Why the object was parked.
+    pub error: String,
+    /// Why they were dropped.
+    pub reason: String,
+    /// When, by the store's clock.
+    pub at: Timestamp,
+}
+
+/// What waits in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Backlog {
+    /// Events that are not recorded as sent.
+    pub events: u64,
+    /// Of so many objects.
+    pub objects: u64,
+    /// How long the oldest of them has waited; `None` when the store does not know.
+    pub seconds: Option<f64>,
 }
 
 /// Events could not be pushed.
@@ -186,6 +216,25 @@ pub trait Queue: Send + Sync + 'static {
 
     /// Queues a parked object again. `false` when it is not parked.
     async fn retry(&self, object: &ObjectName) -> Result<bool, StoreError>;
+
+    /// Drops the first event of a parked object, or all that it has, and queues what is left. The first event is named by its id: what the
+    /// caller has seen. It counts as sent, so that a consumer's gate reports the gap. [`Discarding::Changed`] when the object is
+    /// not parked or begins with another event. Stores remember the last thousand discards.
+    async fn discard(
+        &self,
+        object: &ObjectName,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError>;
+
+    /// What was discarded, the last first.
+    async fn discarded(&self, limit: usize) -> Result<Vec<DiscardedEvents>, StoreError>;
+
+    /// The parked objects, by name.
+    async fn parked(&self) -> Result<Vec<ObjectName>, StoreError>;
+
+    /// What waits.
+    async fn backlog(&self) -> Result<Backlog, StoreError>;
 
     /// An object as it is at one moment; `None` when nothing is known of it.
     async fn inspect(&self, object: &ObjectName) -> Result<Option<ObjectView>, StoreError>;
