@@ -3,6 +3,7 @@
 //! - [`PostgresStore`]: the store for a fleet, in a schema of Seriatim's own.
 //! - [`PostgresLedger`]: where [`Once`](seriatim::Once) remembers which signals were handled.
 //! - [`PostgresQueue`]: events that producers push in their own transactions, and workers send on in order.
+//! - [`PostgresGateState`]: what a consumer's gate must not forget.
 //! - `Source`: a database whose tables are watched; its captures are `journal` and `log`, by triggers, and
 //!   `window`, by a column with the moment of the last change.
 //! - [`in_transaction`]: a handler whose effect is in the checkpoint's transaction: exactly once.
@@ -16,6 +17,7 @@ mod migrate;
 mod store;
 mod once;
 mod queue;
+mod gate;
 mod capture;
 mod sequencer;
 mod effect;
@@ -29,6 +31,7 @@ pub use capture::{Capture, Horizon, Source, SourceClock, Unit, WindowCapture};
 pub use database::{Client, Database, Dedicated, Schema};
 pub use effect::{ColumnTypes, SqlEffect, SqlHandler, SqlProblem};
 pub use error::PostgresError;
+pub use gate::PostgresGateState;
 pub use once::PostgresLedger;
 pub use queue::PostgresQueue;
 pub use store::PostgresStore;

@@ -13,6 +13,7 @@ mod error;
 mod parts;
 mod prefix;
 mod queue;
+mod gate;
 mod script;
 mod store;
 mod once;
@@ -22,6 +23,7 @@ pub use redis;
 
 pub use connection::Redis;
 pub use error::RedisError;
+pub use gate::RedisGateState;
 pub use once::RedisLedger;
 pub use prefix::Prefix;
 pub use queue::RedisQueue;

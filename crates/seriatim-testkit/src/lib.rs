@@ -2,6 +2,7 @@
 //!
 //! - [`conformance!`]: the promises of the store contract, one test each; every store passes all of them.
 //! - [`queue_conformance!`]: the same for the queue contract.
+//! - [`gate_conformance!`]: the same for what a gate keeps.
 //! - [`model`]: a model checker, and the queue as a model.
 //! - [`FaultyStore`]: a store that fails, loses answers, waits or is slow, on demand or by a seed.
 //! - [`once_conformance!`]: the same for ledgers of signals, with [`FaultyLedger`](faulty::FaultyLedger).
@@ -9,6 +10,7 @@
 
 pub mod conformance;
 pub mod faulty;
+pub mod gate;
 pub mod model;
 pub mod once_conformance;
 pub mod queue;

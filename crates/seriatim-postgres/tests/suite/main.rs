@@ -15,6 +15,7 @@ mod once_faults;
 mod once_processes;
 mod once_server;
 mod queue;
+mod gate;
 mod queue_processes;
 mod database_tls;
 mod transaction;

@@ -6,6 +6,7 @@
 mod once_conformance;
 mod queue_conformance;
 mod queue_keys;
+mod gate;
 mod queue_processes;
 mod store_conformance;
 mod support;

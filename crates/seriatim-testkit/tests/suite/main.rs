@@ -8,6 +8,7 @@ mod faulty;
 mod fleet;
 mod memory_conformance;
 mod memory_once;
+mod memory_gate;
 mod memory_queue;
 mod once_simulation;
 mod queue_model;

@@ -18,6 +18,7 @@ mod memory;
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -109,6 +110,38 @@ pub trait GateState: Send + Sync + 'static {
 
     /// Everything that is held. A gate bounds how much that is.
     async fn held(&self) -> Result<Vec<Arrived>, StoreError>;
+}
+
+#[async_trait]
+impl<S: GateState + ?Sized> GateState for Arc<S> {
+    async fn last(&self, object: &ObjectName) -> Result<Option<EventId>, StoreError> {
+        (**self).last(object).await
+    }
+
+    async fn advance(
+        &self,
+        object: &ObjectName,
+        from: Option<EventId>,
+        to: EventId,
+    ) -> Result<bool, StoreError> {
+        (**self).advance(object, from, to).await
+    }
+
+    async fn hold(&self, event: &Arrived) -> Result<(), StoreError> {
+        (**self).hold(event).await
+    }
+
+    async fn held_after(
+        &self,
+        object: &ObjectName,
+        prev: Option<EventId>,
+    ) -> Result<Option<Arrived>, StoreError> {
+        (**self).held_after(object, prev).await
+    }
+
+    async fn held(&self) -> Result<Vec<Arrived>, StoreError> {
+        (**self).held().await
+    }
 }
 
 /// How much a gate holds, and how long it waits before it reports a gap.
