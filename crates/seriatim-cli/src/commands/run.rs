@@ -143,6 +143,7 @@ pub fn settings(feed: &FeedConfig) -> FeedSettings {
         retry: feed.retry,
         parked: feed.parked,
         checkpoint: feed.checkpoint,
+        chain: feed.chain,
         ..FeedSettings::default()
     }
 }

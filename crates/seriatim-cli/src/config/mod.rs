@@ -98,6 +98,8 @@ pub struct FeedConfig {
     pub start: Start,
     /// Whether a `log` has deletes too. A `journal` always has them.
     pub deletes: bool,
+    /// Whether each change names the change of the same object before it.
+    pub chain: bool,
     /// How often an idle feed looks.
     pub every: Duration,
     /// When checkpoints are written, unless they are in the effect's transaction.

@@ -35,6 +35,7 @@ const FEED: Keys = Keys {
         "partitions",
         "start",
         "deletes",
+        "chain",
         "every",
         "limit",
         "handler",
@@ -140,8 +141,8 @@ fn is_queue(section: &Section<'_>) -> Result<bool> {
 }
 
 /// What is about tables means nothing for a queue.
-const NOT_OF_QUEUES: [&str; 8] =
-    ["table", "key", "where", "columns", "partitions", "start", "deletes", "checkpoint"];
+const NOT_OF_QUEUES: [&str; 9] =
+    ["table", "key", "where", "columns", "partitions", "start", "deletes", "chain", "checkpoint"];
 
 fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueConfig> {
     let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
@@ -202,6 +203,7 @@ fn feed(
         _ => window::refuse(section, capture).map(|()| None)?,
     };
     let handler = handler(&section.section("handler", HANDLER)?)?;
+    let chain = chain(section, capture, &database)?;
     // A window is read by one host after another, unless somebody wants it shared.
     let partitions = if window.is_some() { 1 } else { 16 };
     Ok(FeedConfig {
@@ -216,6 +218,7 @@ fn feed(
         partitions: count(section, "partitions", partitions, MOST_PARTITIONS)?,
         start: section.get("start")?.map_or(Ok(Start::Beginning), |setting| start(&setting))?,
         deletes: deletes(section, capture)?,
+        chain,
         every: duration(section, "every", Duration::from_millis(50))?,
         checkpoint: checkpoint(section)?,
         once: once(section, &handler.kind)?,
@@ -233,6 +236,24 @@ fn without_tables(database: &Database) -> Option<&'static str> {
         Database::Redis(_) => Some("Redis"),
         #[cfg(feature = "dynamodb")]
         Database::DynamoDb(_) => Some("DynamoDB"),
+    }
+}
+
+/// Whether changes name the one before them, where that can be kept.
+fn chain(section: &Section<'_>, capture: CaptureKind, database: &Database) -> Result<bool> {
+    let Some(setting) = section.get("chain")? else { return Ok(false) };
+    let wanted = setting.truth()?;
+    let by_other_key = matches!(database, Database::Postgres(_)) && section.get("key")?.is_some();
+    match capture {
+        _ if !wanted => Ok(false),
+        CaptureKind::Window => {
+            Err(setting.wrong("is for journal and log feeds: a window has no ids that rise").help("remove it"))
+        }
+        // Numbers of a journal rise with the commits of one row; those of several rows that share a key need not.
+        CaptureKind::Journal if by_other_key => Err(setting
+            .wrong("cannot go with `key` for a journal in PostgreSQL: only the changes of one row have ids that rise")
+            .help("leave `key` out, so that the primary key is the key, or use capture = \"log\"")),
+        CaptureKind::Journal | CaptureKind::Log => Ok(true),
     }
 }
 

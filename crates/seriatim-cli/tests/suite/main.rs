@@ -15,6 +15,7 @@ mod hosts;
 mod leases;
 mod metrics;
 mod parked;
+mod chains;
 mod queues;
 mod running;
 mod command;

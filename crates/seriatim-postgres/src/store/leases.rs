@@ -24,6 +24,7 @@ const REWIND: &str = include_str!("../../queries/lease_rewind.sql");
 const REWOUND: &str = include_str!("../../queries/lease_rewound.sql");
 const FORGET: &str = include_str!("../../queries/lease_forget.sql");
 const PARKED_FORGET: &str = include_str!("../../queries/parked_forget.sql");
+const CHAIN_FORGET: &str = include_str!("../../queries/chain_forget.sql");
 const DISCARDED_FORGET: &str = include_str!("../../queries/discarded_forget.sql");
 const PARKED_DROP: &str = include_str!("../../queries/parked_drop.sql");
 const NOTIFY: &str = include_str!("../../queries/notify.sql");
@@ -223,7 +224,7 @@ pub(super) async fn forget(database: &Database, feed: &FeedName) -> Result<(), S
         let transaction = client.transaction().await?;
         // The feed and its leases first: whoever ensures it, parks or discards at the same moment is waited for,
         // and then gone too.
-        for statement in [FEED_FORGET, FORGET, PARKED_FORGET, DISCARDED_FORGET] {
+        for statement in [FEED_FORGET, FORGET, PARKED_FORGET, DISCARDED_FORGET, CHAIN_FORGET] {
             transaction.execute(&*database.sql(statement), &[&feed.as_str()]).await?;
         }
         transaction.query_one(&*database.sql(NOTIFY), &[&channel(database)]).await?;

@@ -13,6 +13,7 @@
 //!   one connection ▶ holds the locks of this process's hosts, and listens (see `presence`)
 //! ```
 
+mod chain;
 mod checkpoint;
 mod discarded;
 mod grants;
@@ -78,6 +79,7 @@ impl PostgresStore {
     /// The store in a database that is known already, making the schema and the tables that are missing.
     pub async fn on(database: Database) -> Result<Self, PostgresError> {
         migrate(&database, &COMPONENT).await?;
+        migrate(&database, &chain::COMPONENT).await?;
         let presence = Presence::new(database.clone());
         Ok(PostgresStore { database, presence })
     }
@@ -234,6 +236,14 @@ impl Store for PostgresStore {
 
     async fn discarded(&self, feed: &FeedName, limit: usize) -> Result<Vec<Discarded>, StoreError> {
         discarded::list(&self.database, feed, limit).await
+    }
+
+    fn keeps_chains(&self) -> bool {
+        true
+    }
+
+    async fn chained(&self, feed: &FeedName, keys: &[Key]) -> Result<Vec<Option<u64>>, StoreError> {
+        chain::read(&self.database, feed, keys).await
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

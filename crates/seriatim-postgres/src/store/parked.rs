@@ -9,7 +9,7 @@ use seriatim::value::{Columns, Key, Row};
 use tokio_postgres::types::ToSql;
 
 use super::checkpoint::partition;
-use super::{channel, rows};
+use super::{chain, channel, rows};
 use crate::database::Database;
 
 const FAILED: &str = include_str!("../../queries/parked_failed.sql");
@@ -55,7 +55,7 @@ impl Objects {
     }
 }
 
-/// Takes out what is done, then parks. Belongs into the checkpoint's transaction, after the lease's row is locked.
+/// Takes out what is done, then parks, and notes what a chain needs. Belongs into the checkpoint's transaction, after the lease's row is locked.
 pub(crate) async fn carry_out(
     transaction: &Transaction<'_>,
     database: &Database,
@@ -63,7 +63,8 @@ pub(crate) async fn carry_out(
     checkpoint: &Checkpoint,
 ) -> Result<(), tokio_postgres::Error> {
     unpark(transaction, database, &lease.id.feed, &checkpoint.unparked).await?;
-    park(transaction, database, lease, &checkpoint.parked).await
+    park(transaction, database, lease, &checkpoint.parked).await?;
+    chain::note(transaction, database, &lease.id.feed, &checkpoint.chained).await
 }
 
 /// Takes changes out, and the objects of which nothing is left.

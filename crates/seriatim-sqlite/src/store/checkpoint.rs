@@ -5,7 +5,7 @@ use seriatim::lease::Lease;
 use seriatim::name::Epoch;
 use seriatim::store::Checkpoint;
 
-use super::{leases, parked};
+use super::{chain, leases, parked};
 
 const CHECKPOINT: &str = include_str!("../../queries/lease_checkpoint.sql");
 
@@ -35,6 +35,7 @@ pub(crate) fn checkpoint(connection: &Connection, lease: &Lease, checkpoint: &Ch
     for parking in &checkpoint.parked {
         parked::park(connection, lease, parking)?;
     }
+    chain::note(connection, &lease.id.feed, &checkpoint.chained)?;
     Ok(Fence::Open)
 }
 

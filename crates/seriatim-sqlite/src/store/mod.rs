@@ -8,6 +8,7 @@
 //!   shop.db-hosts/     one file for each host, locked while its process lives (see `liveness`)
 //! ```
 
+mod chain;
 mod checkpoint;
 mod discarded;
 mod hosts;
@@ -152,6 +153,7 @@ impl SqliteStore {
 /// Makes or updates the tables, and draws the identity of a store that has none.
 fn prepare(connection: &mut rusqlite::Connection) -> rusqlite::Result<()> {
     migrate(connection, &COMPONENT)?;
+    migrate(connection, &chain::COMPONENT)?;
     if identity(connection)?.is_none() {
         connection.execute(IDENTITY_INSERT, [StoreId::random().as_str()])?;
     }
@@ -377,11 +379,21 @@ impl Store for SqliteStore {
         .await
     }
 
+    fn keeps_chains(&self) -> bool {
+        true
+    }
+
+    async fn chained(&self, feed: &FeedName, keys: &[Key]) -> Result<Vec<Option<u64>>, StoreError> {
+        let (feed, keys) = (feed.clone(), keys.to_vec());
+        self.read("reading a chain in", move |transaction| chain::read(transaction, &feed, &keys)).await
+    }
+
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
         let feed = feed.clone();
         self.write("forgetting a feed in", move |transaction| {
             leases::forget(transaction, &feed)?;
             discarded::forget(transaction, &feed)?;
+            chain::forget(transaction, &feed)?;
             parked::forget(transaction, &feed)
         })
         .await

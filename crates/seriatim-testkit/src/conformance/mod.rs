@@ -17,6 +17,7 @@ pub mod hand_over;
 pub mod hosts;
 pub mod parked;
 pub mod retried;
+pub mod chains;
 pub mod discarded;
 pub mod rewind;
 
@@ -81,6 +82,9 @@ macro_rules! conformance {
                 what_its_owner_may_be_trying_is_not_discarded, what_nobody_owns_may_be_discarded_while_it_is_retrying,
                 discarding_lets_the_owner_know, of_many_discards_the_latest_are_remembered,
                 a_forgotten_feed_leaves_no_discards;
+            chains: a_checkpoint_keeps_the_last_change_of_each_object, a_later_checkpoint_moves_the_chain,
+                a_row_that_existed_takes_nobodys_place,
+                a_zombie_cannot_extend_a_chain, a_forgotten_feed_leaves_no_chain;
             rewind: rewinding_fences_the_owner, rewinding_what_changed_meanwhile_is_refused, repeating_a_rewind_is_harmless,
                 rewinding_a_free_lease_raises_its_epoch, rewinding_keeps_or_drops_what_is_parked_in_its_partition;
         }

@@ -223,6 +223,14 @@ impl Store for FaultyStore {
         self.pass(Operation::Discarded, self.store.discarded(feed, limit)).await
     }
 
+    fn keeps_chains(&self) -> bool {
+        self.store.keeps_chains()
+    }
+
+    async fn chained(&self, feed: &FeedName, keys: &[Key]) -> Result<Vec<Option<u64>>, StoreError> {
+        self.pass(Operation::Chained, self.store.chained(feed, keys)).await
+    }
+
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
         self.pass(Operation::Forget, self.store.forget(feed)).await
     }

@@ -28,12 +28,13 @@ pub enum Operation {
     RetryParked,
     DiscardParked,
     Discarded,
+    Chained,
     Forget,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Operation; 19] = [
+    pub const ALL: [Operation; 20] = [
         Operation::Identity,
         Operation::Join,
         Operation::Leave,
@@ -52,6 +53,7 @@ impl Operation {
         Operation::RetryParked,
         Operation::DiscardParked,
         Operation::Discarded,
+        Operation::Chained,
         Operation::Forget,
     ];
 }

@@ -16,7 +16,8 @@ use super::tries::Try;
 use super::{Checkpointer, CommitError, Context, Failure, FailureKind, Retry, Then};
 use crate::change::{Change, Position};
 use crate::lease::Lease;
-use crate::store::{Checkpoint, CheckpointError, ParkedFailure, ParkedState, Parking, StoreError};
+use crate::order::EventId;
+use crate::store::{Chained, Checkpoint, CheckpointError, ParkedFailure, ParkedState, Parking, StoreError};
 
 /// What became of a batch.
 #[derive(Debug)]
@@ -90,6 +91,8 @@ pub(crate) struct Rules {
     pub target: Arc<Target>,
     /// Where the handler vouches for what it has done, if that is its own to say.
     pub word: Option<Checkpointer>,
+    /// Whether checkpoints say which change of each object was handed out last.
+    pub chain: bool,
 }
 
 /// Works a batch off, piece by piece.
@@ -156,7 +159,7 @@ impl<'a> Attempts<'a> {
     ) -> Result<(), CommitError> {
         let context = self.rules.context(&self.lease, attempt);
         let aside = self.aside.range(..passed).map(|(_, parking)| parking.clone()).collect();
-        let then = Checkpoint::parking(upto.clone(), aside);
+        let then = self.rules.chained(changes, Checkpoint::parking(upto.clone(), aside));
         let tried = self.tries.attempt(changes, &then, &context).await;
         if let Some(word) = &self.rules.word {
             let done = match &tried {
@@ -299,6 +302,7 @@ impl<'a> Attempts<'a> {
         let passed = self.passed_by(piece.from, 1);
         let aside = self.aside.range(..passed).map(|(_, parking)| parking.clone());
         let then = Checkpoint::parking(piece.upto.clone(), aside.chain(parked).collect());
+        let then = self.rules.chained(&piece.changes, then);
         self.tries.give_up(&then, &self.lease).await.map_err(|error| match error {
             CheckpointError::Fenced { by } => End::Gone(Gone::fenced(by)),
             CheckpointError::Store(error) => End::Gone(Gone::of_store(&error)),
@@ -318,6 +322,26 @@ impl Rules {
     pub fn context(&self, lease: &Arc<Lease>, attempt: u32) -> Context {
         let checkpointer = self.word.clone().unwrap_or_default();
         Context { attempt, checkpointer, ..Context::new(Arc::clone(lease), self.timeout) }
+    }
+
+    /// The checkpoint, with the last change of each object among those it passes: these, and what it parks.
+    fn chained(&self, changes: &[Change], mut then: Checkpoint) -> Checkpoint {
+        if !self.chain {
+            return then;
+        }
+        let mut last: BTreeMap<String, Chained> = BTreeMap::new();
+        let parked = then.parked.iter().map(|parking| &parking.change);
+        for change in changes.iter().chain(parked) {
+            let Some(key) = &change.key else { continue };
+            let chained = Chained { key: key.clone(), id: change.id };
+            let known = last.entry(key.identity()).or_insert_with(|| chained.clone());
+            // In one pass over a feed, the ids of an object rise.
+            if EventId(known.id).in_chain() < EventId(change.id).in_chain() {
+                *known = chained;
+            }
+        }
+        then.chained = last.into_values().collect();
+        then
     }
 
     /// What to do after a single change failed so often, for the first time after so many successes. While the target may be to

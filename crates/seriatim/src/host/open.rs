@@ -24,6 +24,11 @@ pub(super) async fn feeds(
     let mut feeds = Vec::new();
     for Given { feed, handling, settings, stats } in given {
         let name = feed.name().clone();
+        if settings.chain && !store.keeps_chains() {
+            return Err(HostError::Settings(format!(
+                "feed {name} is to have a chain, and its store cannot keep one: leave `chain` out, or keep the store in SQLite or PostgreSQL"
+            )));
+        }
         let consumer = Consumer { feed: name.clone(), store: id.clone() };
         let in_source = |error| HostError::Source { feed: name.clone(), error };
         let has_checkpoints = !store.view(std::slice::from_ref(&name)).await?.leases.is_empty();

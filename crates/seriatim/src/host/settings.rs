@@ -103,6 +103,9 @@ pub struct FeedSettings {
     pub checkpoint: CheckpointPolicy,
     /// How long an idle feed waits before it looks again, unless the source wakes it.
     pub idle: Duration,
+    /// Whether each change names the change of the same object before it ([`Change::prev`](crate::Change::prev)). The store keeps the last
+    /// id of each object for it.
+    pub chain: bool,
 }
 
 impl Default for FeedSettings {
@@ -116,6 +119,7 @@ impl Default for FeedSettings {
             parked: ParkLimits::default(),
             checkpoint: CheckpointPolicy::default(),
             idle: Duration::from_secs(1),
+            chain: false,
         }
     }
 }

@@ -16,6 +16,29 @@ impl fmt::Display for EventId {
     }
 }
 
+/// The ids of rows that existed before a feed began are from here on where their source cannot draw smaller ones.
+const EXISTING: u64 = 1 << 62;
+
+impl EventId {
+    /// Whether it is that of a row that existed before its feed began, from a source that cannot draw smaller ones.
+    pub fn is_existing(self) -> bool {
+        self.0 >= EXISTING
+    }
+
+    /// Where it stands among the ids of its object: a row that existed before comes before all its changes.
+    pub fn in_chain(self) -> Self {
+        if self.is_existing() { EventId(0) } else { self }
+    }
+
+    /// The id that a change of this id names as the one before it, when the last change of its object that was handed out is `last`.
+    ///
+    /// A smaller one; `None` for the first change, and for one that is handed out once more because somebody rewound the feed: its
+    /// chain then begins again there, and a gate knows all of it up to where it stood.
+    pub fn after(self, last: Option<EventId>) -> Option<EventId> {
+        last.filter(|last| last.in_chain() < self.in_chain())
+    }
+}
+
 /// The place of an event in its object's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Link {
@@ -34,8 +57,10 @@ pub struct NotALink {
 }
 
 impl Link {
-    /// The link of event `id`, which follows `prev`, or nothing when it is the object's first.
+    /// The link of event `id`, which follows `prev`, or nothing when it is the object's first. The id of a row that existed before
+    /// its feed began counts as 0.
     pub fn new(id: EventId, prev: Option<EventId>) -> Result<Self, NotALink> {
+        let (id, prev) = (id.in_chain(), prev.map(EventId::in_chain));
         match prev {
             Some(prev) if prev >= id => Err(NotALink { id, prev }),
             _ => Ok(Link { id, prev }),
@@ -73,6 +98,15 @@ mod tests {
         assert!(Link::new(EventId(2), None).is_ok());
         let wrong = Link::new(EventId(2), Some(EventId(2))).unwrap_err();
         assert_eq!(wrong.to_string(), "event 2 names 2 as the event before it, which is not smaller");
+    }
+
+    #[test]
+    fn a_row_that_existed_comes_before_its_changes() {
+        let existed = EventId(EXISTING + 99);
+        assert_eq!(EventId(5).after(Some(existed)), Some(existed));
+        assert_eq!(existed.after(Some(EventId(5))), None, "told once more");
+        assert_eq!(EventId(5).after(Some(EventId(5))), None, "told once more");
+        assert_eq!(Link::new(EventId(5), Some(existed)), Link::new(EventId(5), Some(EventId(0))));
     }
 
     #[test]

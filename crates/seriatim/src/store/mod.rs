@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 pub use error::{CheckpointError, EnsureError, JoinError, StoreError};
 pub use memory::MemoryStore;
 pub use parked::{
-    Checkpoint, Discard, Discarded, Discarding, ParkedFailure, ParkedObject, ParkedState, Parking, Unparking,
+    Chained, Checkpoint, Discard, Discarded, Discarding, ParkedFailure, ParkedObject, ParkedState, Parking,
+    Unparking,
 };
 
 use crate::change::{Change, Position};
@@ -198,6 +199,20 @@ pub trait Store: Send + Sync + 'static {
     /// be forgotten.
     async fn discarded(&self, feed: &FeedName, limit: usize) -> Result<Vec<Discarded>, StoreError>;
 
-    /// Forgets a feed: its leases, what is parked and what was discarded.
+    /// Whether it keeps [`Checkpoint::chained`], so that feeds can have chains.
+    fn keeps_chains(&self) -> bool {
+        false
+    }
+
+    /// The last change of each of these objects that a checkpoint has passed, in order; `None` for one without any.
+    async fn chained(&self, feed: &FeedName, keys: &[Key]) -> Result<Vec<Option<u64>>, StoreError> {
+        let _ = keys;
+        Err(StoreError::needs_attention(
+            format!("this store keeps no chains, so feed {feed} cannot have one"),
+            "leave `chain` out, or keep the store in SQLite or PostgreSQL",
+        ))
+    }
+
+    /// Forgets a feed: its leases, what is parked and what was discarded, and its chain.
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError>;
 }

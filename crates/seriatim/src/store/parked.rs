@@ -74,12 +74,24 @@ pub struct Checkpoint {
     pub unparked: Vec<Unparking>,
     /// Changes to park, in their order. One that is parked already (same feed, key and id) is not parked twice.
     pub parked: Vec<Parking>,
+    /// For a feed with a chain: the last change of each object among those that this checkpoint passes. The id of a row that existed
+    /// before ([`EventId::is_existing`](crate::order::EventId::is_existing)) takes nobody's place.
+    pub chained: Vec<Chained>,
+}
+
+/// The last change of an object that was handed out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chained {
+    /// The object.
+    pub key: Key,
+    /// The change's id.
+    pub id: u64,
 }
 
 impl Checkpoint {
     /// A checkpoint that only moves the position.
     pub fn at(position: Position) -> Self {
-        Checkpoint { position, unparked: Vec::new(), parked: Vec::new() }
+        Checkpoint { position, unparked: Vec::new(), parked: Vec::new(), chained: Vec::new() }
     }
 
     /// A checkpoint that moves the position and parks.

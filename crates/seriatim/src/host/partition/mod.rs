@@ -7,6 +7,7 @@
 //!                └── rejoins ── tail (in flight) ◀── when it is due, or somebody asked ◀──┘
 //! ```
 
+mod chain;
 mod full;
 mod objects;
 mod saving;
@@ -23,14 +24,15 @@ use tokio::time::Instant;
 use super::observer::{CloseReason, Observers};
 use super::reader::{Answer, OpenGuard};
 use super::{CheckpointPolicy, FeedRuntime, Until};
-use crate::change::Position;
+use crate::change::{Change, Position};
 use crate::clock;
 use crate::handler::{
     Attempts, Batch, Checkpointer, Handling, Lanes, Plain, Ran, Rules, Tally, Transactional, Try,
 };
 use crate::lease::{Lease, LeaseId};
-use crate::source::SourceError;
+use crate::source::{Slice, SourceError};
 use crate::store::{Parking, Store, StoreError, Unparking};
+use chain::{Chain, Linked};
 use full::Full;
 use objects::Objects;
 use saving::Saved;
@@ -129,6 +131,10 @@ struct Running {
     tails_turn: bool,
     /// What the store says is parked, after somebody asked for something.
     hearing: JoinSet<Heard>,
+    /// The changes that are under way, where each names the one before it.
+    chain: Chain,
+    /// What was read, while the store is asked what came before it.
+    linking: JoinSet<Result<Linked, StoreError>>,
     saving: JoinSet<Saved>,
     told_caught_up: bool,
     /// The end of the first slice that saw the end of what was committed, by the number of its place in the lanes.
@@ -194,6 +200,8 @@ impl Running {
             tailing: JoinSet::new(),
             tails_turn: false,
             hearing: JoinSet::new(),
+            chain: Chain::default(),
+            linking: JoinSet::new(),
             saving: JoinSet::new(),
             told_caught_up: false,
             caught_up_at: None,
@@ -241,6 +249,11 @@ impl Running {
                 self.asked = None;
                 self.take_in(answer)
             }
+            Some(linked) = self.linking.join_next() => match linked {
+                Ok(Ok(linked)) => self.take_in_linked(linked),
+                Ok(Err(error)) => Some(Closed::of_store(error)),
+                Err(error) => Some(Closed::Failed(format!("the task that links changes ended badly: {error}"))),
+            },
             Some(landed) = self.flying.join_next() => match landed {
                 Ok((batch, upto, ran)) => self.landed(batch, upto, ran),
                 Err(error) => Some(Closed::Failed(format!("a handler's task ended badly: {error}"))),
@@ -324,6 +337,7 @@ impl Running {
             closing: self.quit.subscribe(),
             target,
             word,
+            chain: settings.chain,
         }
     }
 
@@ -367,21 +381,22 @@ impl Running {
         }
         // A partition that cannot go on waits, and says so, rather than lose or overtake anything.
         let is_full = self.full.tell(full);
-        if self.asked.is_none() && has_room && may_read && !is_full {
+        if self.asked.is_none() && self.linking.is_empty() && has_room && may_read && !is_full {
             self.asked = Some(self.setup.feed.reader.want(self.lease.id.partition, self.read.clone()));
         }
     }
 
     fn take_in(&mut self, answer: Result<Answer, oneshot::error::RecvError>) -> Option<Closed> {
         match answer {
+            Ok(Ok(slice)) if self.setup.feed.settings.chain && !slice.changes.is_empty() => {
+                let changes: Vec<Change> = slice.changes.clone().collect();
+                let known = self.chain.known(&changes);
+                let (store, feed) = (Arc::clone(&self.setup.store), self.lease.id.feed.clone());
+                self.linking.spawn(chain::link(store, feed, slice, changes, known));
+                None
+            }
             Ok(Ok(slice)) => {
-                self.read = slice.upto.clone();
-                self.caught_up = slice.caught_up;
-                self.lanes.push(slice);
-                if self.caught_up && self.caught_up_at.is_none() {
-                    self.caught_up_at = Some(self.lanes.end());
-                }
-                self.tell_when_caught_up();
+                self.push(slice);
                 None
             }
             Ok(Err(error)) => Some(match &*error {
@@ -390,6 +405,25 @@ impl Running {
             }),
             Err(_) => Some(Closed::Failed("the feed's reader ended".to_owned())),
         }
+    }
+
+    /// Each change names the one before it.
+    fn take_in_linked(&mut self, mut linked: Linked) -> Option<Closed> {
+        let slice = linked.take_slice();
+        // The places of its changes are the next ones.
+        self.chain.note(self.lanes.end(), linked);
+        self.push(slice);
+        None
+    }
+
+    fn push(&mut self, slice: Slice) {
+        self.read = slice.upto.clone();
+        self.caught_up = slice.caught_up;
+        self.lanes.push(slice);
+        if self.caught_up && self.caught_up_at.is_none() {
+            self.caught_up_at = Some(self.lanes.end());
+        }
+        self.tell_when_caught_up();
     }
 
     fn landed(&mut self, batch: Batch, upto: Position, ran: Ran) -> Option<Closed> {
@@ -420,6 +454,7 @@ impl Running {
             self.saved_at = clock::now();
             self.saved_upto = self.lanes.passed();
             self.setup.feed.stats.count_checkpoint();
+            self.chain.saved(self.saved_upto);
         } else {
             self.lanes.complete(batch, tally.parked);
             self.worked = true;

@@ -45,7 +45,8 @@ impl Running {
         let passed = self.lanes.passed();
         let position = self.lanes.low_water().unwrap_or(&self.saved).clone();
         let (parked, unparked) = (self.parkings.clone(), self.unparkings.clone());
-        let checkpoint = Checkpoint { position: position.clone(), unparked, parked };
+        let chained = self.chain.passed(passed);
+        let checkpoint = Checkpoint { position: position.clone(), unparked, parked, chained };
         let (store, lease) = (Arc::clone(&self.setup.store), Arc::clone(&self.lease));
         self.worked = false;
         let done = std::mem::take(&mut self.done);
@@ -104,6 +105,7 @@ impl Running {
             Ok(()) => {
                 self.saved = saved.position;
                 self.saved_upto = saved.passed;
+                self.chain.saved(saved.passed);
                 self.saved_at = clock::now();
                 self.has_saved = true;
                 self.setup.feed.stats.count_checkpoint();

@@ -17,6 +17,7 @@ use crate::change::{Change, Position};
 use crate::clock;
 use crate::lease::{HostView, Lease, LeaseId, LeaseView, Liveness, Owner, View};
 use crate::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
+use crate::order::EventId;
 use crate::value::Key;
 use news::News;
 use parked::Parked;
@@ -34,6 +35,8 @@ struct State {
     hosts: BTreeMap<HostName, HostView>,
     leases: BTreeMap<LeaseId, LeaseView>,
     parked: Parked,
+    /// The last change of each object that a checkpoint has passed.
+    chained: BTreeMap<(FeedName, String), u64>,
 }
 
 impl Default for MemoryStore {
@@ -254,6 +257,14 @@ impl Store for MemoryStore {
         }
         checkpoint.unparked.iter().for_each(|done| state.parked.unpark(&lease.id.feed, done));
         checkpoint.parked.iter().for_each(|parking| state.parked.park(&lease.id, parking));
+        for chained in &checkpoint.chained {
+            let object = (lease.id.feed.clone(), chained.key.identity());
+            if EventId(chained.id).is_existing() {
+                state.chained.entry(object).or_insert(chained.id);
+            } else {
+                state.chained.insert(object, chained.id);
+            }
+        }
         Ok(())
     }
 
@@ -331,10 +342,21 @@ impl Store for MemoryStore {
         Ok(self.state().parked.discarded(feed, limit))
     }
 
+    fn keeps_chains(&self) -> bool {
+        true
+    }
+
+    async fn chained(&self, feed: &FeedName, keys: &[Key]) -> Result<Vec<Option<u64>>, StoreError> {
+        let state = self.state();
+        let last = |key: &Key| state.chained.get(&(feed.clone(), key.identity())).copied();
+        Ok(keys.iter().map(last).collect())
+    }
+
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
         let mut state = self.state();
         state.leases.retain(|id, _| id.feed != *feed);
         state.parked.forget(feed);
+        state.chained.retain(|(of, _), _| of != feed);
         Ok(())
     }
 }

@@ -1,0 +1,2 @@
+-- Forgets a feed's chain.
+delete from seriatim.chain where feed = $1
