@@ -318,8 +318,9 @@ fn columns(section: &Section<'_>, key: &str, otherwise: &str) -> Result<Option<V
 fn filter(section: &Section<'_>, database: &Database) -> Result<Option<String>> {
     let Some(setting) = section.get("where")? else { return Ok(None) };
     let dialect = match database {
-        Database::Sqlite(_) | Database::Redis(_) => Dialect::Sqlite,
         Database::Postgres(_) => Dialect::Postgres,
+        // What has no tables is refused elsewhere.
+        _ => Dialect::Sqlite,
     };
     let help = r#"write one expression on the row's own columns, such as "amount > 10 and status = 'paid'""#;
     let filter = Filter::new(setting.text()?, dialect).map_err(|why| setting.wrong(why).help(help))?;

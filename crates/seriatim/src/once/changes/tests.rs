@@ -37,7 +37,7 @@ fn changes(ids: impl IntoIterator<Item = u64>) -> Vec<Change> {
 fn context() -> Context {
     let id = LeaseId { feed: FeedName::new("totals").unwrap(), partition: Partition(0) };
     let lease = Lease { id, session: SessionId::random(), epoch: Epoch(1), position: Position::number(0) };
-    Context { lease: Arc::new(lease), attempt: 1, timeout: Duration::from_secs(30) }
+    Context::new(Arc::new(lease), Duration::from_secs(30))
 }
 
 /// What each call is to do.
