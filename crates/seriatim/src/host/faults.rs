@@ -1,125 +1,20 @@
 //! A host over a store that fails, hangs or lies in wait: each test is one interleaving that once broke a promise.
 
+use super::odd::Odd;
 use super::*;
-use crate::change::{Change, Position};
+use crate::change::Change;
 use crate::handler::*;
-use crate::lease::*;
 use crate::name::*;
 use crate::source::MemoryFeed;
 use crate::store::*;
 use crate::value::*;
 use async_trait::async_trait;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-#[derive(Clone)]
-struct Odd {
-    inner: MemoryStore,
-    fail_parking: Arc<AtomicUsize>,
-    slow_checkpoint: Duration,
-    slow_acquire: Duration,
-    hang_release: bool,
-    panic_once: Arc<AtomicBool>,
-    most: Arc<AtomicUsize>,
-}
-impl Odd {
-    fn new() -> Self {
-        Odd {
-            inner: MemoryStore::new(),
-            fail_parking: Arc::default(),
-            slow_checkpoint: Duration::ZERO,
-            slow_acquire: Duration::ZERO,
-            hang_release: false,
-            panic_once: Arc::default(),
-            most: Arc::default(),
-        }
-    }
-}
-#[async_trait]
-impl Store for Odd {
-    async fn identity(&self) -> Result<StoreId, StoreError> {
-        self.inner.identity().await
-    }
-    async fn join(&self, h: &HostName, f: &[FeedName], r: Option<&SessionId>) -> Result<Session, JoinError> {
-        self.inner.join(h, f, r).await
-    }
-    async fn leave(&self, s: &Session) -> Result<(), StoreError> {
-        self.inner.leave(s).await
-    }
-    async fn ensure(&self, f: &FeedName, p: u32, s: &Position) -> Result<(), EnsureError> {
-        self.inner.ensure(f, p, s).await
-    }
-    async fn feeds(&self) -> Result<Vec<FeedName>, StoreError> {
-        self.inner.feeds().await
-    }
-    async fn view(&self, f: &[FeedName]) -> Result<View, StoreError> {
-        self.inner.view(f).await
-    }
-    async fn acquire(&self, s: &Session, l: &LeaseView) -> Result<Option<Lease>, StoreError> {
-        tokio::time::sleep(self.slow_acquire).await;
-        self.inner.acquire(s, l).await
-    }
-    async fn renew(&self, s: &Session, l: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
-        self.inner.renew(s, l).await
-    }
-    async fn request_hand_over(&self, s: &LeaseView, t: &HostName) -> Result<bool, StoreError> {
-        self.inner.request_hand_over(s, t).await
-    }
-    async fn release(&self, l: &Lease, k: Option<&HostName>) -> Result<(), StoreError> {
-        if self.hang_release {
-            std::future::pending::<()>().await;
-        }
-        self.inner.release(l, k).await
-    }
-    async fn checkpoint(&self, l: &Lease, c: &Checkpoint) -> Result<(), CheckpointError> {
-        self.most.fetch_max(c.parked.len(), Ordering::Relaxed);
-        tokio::time::sleep(self.slow_checkpoint).await;
-        if !c.parked.is_empty()
-            && c.parked.iter().all(|p| p.failure.is_none())
-            && self.fail_parking.load(Ordering::Relaxed) > 0
-        {
-            self.fail_parking.fetch_sub(1, Ordering::Relaxed);
-            return Err(StoreError::unavailable("store", "busy").into());
-        }
-        self.inner.checkpoint(l, c).await
-    }
-    async fn rewind(&self, s: &LeaseView, p: &Position, o: OnRewind) -> Result<bool, StoreError> {
-        self.inner.rewind(s, p, o).await
-    }
-    async fn parked(&self, f: &FeedName, p: Option<Partition>) -> Result<Vec<ParkedObject>, StoreError> {
-        if self.panic_once.swap(false, Ordering::Relaxed) {
-            panic!("a fault in a store")
-        }
-        self.inner.parked(f, p).await
-    }
-    async fn parked_changes(&self, f: &FeedName, k: &Key, l: usize) -> Result<Vec<Change>, StoreError> {
-        self.inner.parked_changes(f, k, l).await
-    }
-    async fn parked_object(&self, f: &FeedName, k: &Key) -> Result<Option<ParkedObject>, StoreError> {
-        self.inner.parked_object(f, k).await
-    }
-    async fn retry_parked(&self, f: &FeedName, k: Option<&Key>) -> Result<u64, StoreError> {
-        self.inner.retry_parked(f, k).await
-    }
-    async fn discard_parked(
-        &self,
-        f: &FeedName,
-        k: &Key,
-        d: Discard,
-        r: &str,
-    ) -> Result<Discarding, StoreError> {
-        self.inner.discard_parked(f, k, d, r).await
-    }
-    async fn discarded(&self, f: &FeedName, l: usize) -> Result<Vec<Discarded>, StoreError> {
-        self.inner.discarded(f, l).await
-    }
-    async fn forget(&self, f: &FeedName) -> Result<(), StoreError> {
-        self.inner.forget(f).await
-    }
-}
 fn feed(n: u32) -> MemoryFeed {
     MemoryFeed::new(FeedName::new("f").unwrap(), n)
 }

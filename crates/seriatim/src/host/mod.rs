@@ -25,6 +25,8 @@ mod faults;
 #[cfg(test)]
 mod observed;
 #[cfg(test)]
+mod odd;
+#[cfg(test)]
 mod policies;
 #[cfg(test)]
 mod shares;
