@@ -64,6 +64,8 @@ pub(super) struct Keeper {
     caught_up: HashSet<LeaseId>,
     pruning: Pruning,
     renew_at: Instant,
+    /// When to look once more: whoever got what it asked for may need more.
+    look_at: Option<Instant>,
     /// How many partitions of each feed it said it owns.
     told: HashMap<FeedName, usize>,
     /// Some partition hung and was cut off: its lease is left to expire.
@@ -103,6 +105,7 @@ impl Keeper {
             caught_up: HashSet::new(),
             pruning: Pruning::default(),
             renew_at: now + settings.renew,
+            look_at: None,
             told: HashMap::new(),
             cut_off: false,
             replaced: false,
@@ -132,6 +135,7 @@ impl Keeper {
                 Some(News::CaughtUp(id)) = self.news.1.recv() => Event::CaughtUp(id),
                 () = tokio::time::sleep_until(self.renew_at) => Event::Renew,
                 Some(()) = ticker.recv() => Event::Round,
+                () = sleep_until(self.look_at) => Event::Round,
             };
         }
         ticking.abort();
@@ -167,6 +171,7 @@ impl Keeper {
     /// Looks at the store, and does what there is to do.
     async fn round(&mut self) {
         let asked = clock::now();
+        self.look_at = None;
         self.cut_off_late_ones(asked);
         // A host that could not renew takes nothing: it could not keep it.
         if asked >= *self.trusted_until.borrow() {
@@ -238,7 +243,10 @@ impl Keeper {
             return;
         }
         match self.store.acquire(&self.session, seen).await {
-            Ok(Some(lease)) => self.start(lease, seen.asked),
+            Ok(Some(lease)) => {
+                self.look_at = Some(clock::now() + AT_MOST_EVERY.min(self.settings.acquire));
+                self.start(lease, seen.asked);
+            }
             Ok(None) => {}
             Err(error) => tracing::warn!(lease = %seen.id, %error, "cannot take the lease; trying again"),
         }
@@ -303,6 +311,13 @@ impl Keeper {
             let elsewhere = lease.held && !self.owned.contains_key(id);
             elsewhere || (self.owned.contains_key(id) && self.caught_up.contains(id))
         })
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }
 
