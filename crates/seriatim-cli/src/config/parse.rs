@@ -319,7 +319,7 @@ fn filter(section: &Section<'_>, database: &Database) -> Result<Option<String>> 
     let Some(setting) = section.get("where")? else { return Ok(None) };
     let dialect = match database {
         Database::Postgres(_) => Dialect::Postgres,
-        // What has no tables is refused elsewhere.
+        // No other than SQLite has rows: those are refused before.
         _ => Dialect::Sqlite,
     };
     let help = r#"write one expression on the row's own columns, such as "amount > 10 and status = 'paid'""#;
