@@ -9,6 +9,7 @@ mod machine;
 mod poison;
 mod postgres;
 mod protect;
+mod queue_growth;
 mod queue_redis;
 mod rounds;
 mod window_drain;
@@ -108,6 +109,7 @@ pub const NAMES: &[&str] = &[
     "queue-redis-1",
     "queue-redis-4",
     "queue-redis-8",
+    "growth-queue-redis",
 ];
 
 /// The servers to measure on; where none is given, a throw-away one is started.
@@ -180,12 +182,16 @@ pub async fn measure(
     let queues =
         [1, 4, 8].into_iter().filter(|workers| names.contains(&format!("queue-redis-{workers}").as_str()));
     let queues: Vec<usize> = queues.collect();
-    if !queues.is_empty() {
+    let growth = names.contains(&"growth-queue-redis");
+    if !queues.is_empty() || growth {
         match queue_redis::Server::find(servers.redis.as_deref()) {
-            Err(error) => progress(&format!("left out queue-redis: {error}")),
+            Err(error) => progress(&format!("left out queue-redis and growth-queue-redis: {error}")),
             Ok(server) => {
                 for workers in queues {
                     rows.push(queue_redis::queue_redis(&server, workers, progress).await?);
+                }
+                if growth {
+                    rows.push(queue_growth::growth(&server, progress).await?);
                 }
             }
         }

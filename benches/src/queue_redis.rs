@@ -12,10 +12,11 @@ use seriatim_redis::{Prefix, Redis, RedisQueue, redis::Value};
 use seriatim_testkit::servers;
 
 use crate::Row;
+use crate::rounds::Rounds;
 
-/// How many times each side is measured; the best of each counts, as the least disturbed.
-const ROUNDS: usize = 3;
-const OBJECTS: usize = 10_000;
+/// How many times each side is measured, by turns.
+const ROUNDS: usize = 9;
+const OBJECTS: usize = 4_000;
 /// Events of each object, pushed at once: a main event and its sub-events.
 const EVENTS: usize = 5;
 /// Each worker, bare or not, works on so many objects at the same time, over one connection.
@@ -32,7 +33,7 @@ impl Server {
         url.map_or_else(|| servers::Redis::start().map(Server::Own), |url| Ok(Server::Given(url.to_owned())))
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         match self {
             Server::Given(url) => url.clone(),
             Server::Own(server) => server.url(),
@@ -46,15 +47,26 @@ pub(crate) async fn queue_redis(
     workers: usize,
     progress: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<Row> {
-    let (mut limit, mut value) = (0.0, 0.0);
+    let mut rounds = Rounds::default();
     for round in 1..=ROUNDS {
         progress(&format!(
             "{} events on Redis, {workers} workers, round {round} of {ROUNDS}",
             OBJECTS * EVENTS
         ));
-        limit = f64::max(limit, timed(server, workers, bare).await?);
-        value = f64::max(value, timed(server, workers, working).await?);
+        // In turns, so that neither is always the first.
+        let (value, limit) = match round % 2 {
+            0 => {
+                let value = timed(server, workers, working).await?;
+                (value, timed(server, workers, bare).await?)
+            }
+            _ => {
+                let limit = timed(server, workers, bare).await?;
+                (timed(server, workers, working).await?, limit)
+            }
+        };
+        rounds.add(value, limit);
     }
+    let (value, limit) = rounds.middle();
     let name = format!("queue-redis-{workers}");
     Ok(Row::new(&name, f64::round(value), "events/s", f64::round(limit), 0.7))
 }

@@ -13,7 +13,7 @@ mod gate;
 pub use chain::{EventId, Link, NotALink, links};
 pub use gate::{
     Admit, Arrived, Fetch, Forked, Gap, Gate, GateError, GateState, JsonLines, Limits, LineError,
-    MemoryGateState, admit,
+    MemoryGateState, admit, admit_state,
 };
 
 use crate::name::Partition;

@@ -72,6 +72,16 @@ pub fn admit(last: Option<EventId>, link: Link) -> Result<Admit, Forked> {
     }
 }
 
+/// Decides about a *state* of an object, such as a log feed tells: one that is newer than the last applied takes its place, whatever
+/// states there were in between. After a crash a log may tell a later state in the place of one that it told before.
+pub fn admit_state(last: Option<EventId>, link: Link) -> Admit {
+    match admit(last, link) {
+        Ok(answer) => answer,
+        // It follows a state before the last one, and is newer than that.
+        Err(Forked { .. }) => Admit::Apply,
+    }
+}
+
 /// An event as it arrives at a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrived {
@@ -252,6 +262,8 @@ pub trait Fetch: Send + Sync {
 pub struct Gate<S> {
     state: S,
     limits: Limits,
+    /// Each event is a whole state of its object.
+    of_states: bool,
     /// What is held, by object and id: which event it waits for, and since when.
     waiting: HashMap<(ObjectName, EventId), Waiting>,
 }
@@ -265,18 +277,26 @@ struct Waiting {
 impl<S: GateState> Gate<S> {
     /// A gate on this state. What was held before is held still, and is waited for anew.
     pub async fn open(state: S, limits: Limits) -> Result<Self, GateError> {
-        let mut gate = Gate { state, limits, waiting: HashMap::new() };
+        let mut gate = Gate { state, limits, of_states: false, waiting: HashMap::new() };
         for event in gate.state.held().await? {
             gate.note(&event);
         }
         Ok(gate)
     }
 
+    /// The gate for the states of a log feed: see [`admit_state`]. What an event follows is then no matter of forks.
+    pub fn of_states(self) -> Self {
+        Gate { of_states: true, ..self }
+    }
+
     /// What to do with an event. An event that must wait is held when this returns, and need not be delivered again.
     pub async fn admit(&mut self, event: &Arrived) -> Result<Admit, GateError> {
         let last = self.state.last(&event.object).await?;
-        let answer = admit(last, event.link)
-            .map_err(|forked| GateError::Forked { object: event.object.clone(), forked })?;
+        let answer = match self.of_states {
+            true => admit_state(last, event.link),
+            false => admit(last, event.link)
+                .map_err(|forked| GateError::Forked { object: event.object.clone(), forked })?,
+        };
         if matches!(answer, Admit::Wait { .. }) {
             self.hold(event).await?;
         }
@@ -307,7 +327,11 @@ impl<S: GateState> Gate<S> {
     /// Records that an event was applied, and returns the one that was held for it, to be applied next.
     pub async fn applied(&mut self, event: &Arrived) -> Result<Option<Arrived>, GateError> {
         let (object, id) = (&event.object, event.link.id());
-        if !self.state.advance(object, event.link.prev(), id).await? {
+        let from = match self.of_states {
+            true => self.state.last(object).await?,
+            false => event.link.prev(),
+        };
+        if !self.state.advance(object, from, id).await? {
             return Err(GateError::Overtaken { object: object.clone(), id });
         }
         self.waiting.remove(&(object.clone(), id));

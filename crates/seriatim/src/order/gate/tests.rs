@@ -228,3 +228,20 @@ fn a_consumer_may_begin_in_the_middle_of_a_chain() {
         assert_eq!(of_each_object(&consumer.applied)[&object(0)], [EventId(3), EventId(4)]);
     });
 }
+
+#[tokio::test]
+async fn a_newer_state_takes_the_place_of_what_a_crash_made_a_log_tell_before() {
+    let mut gate = Gate::open(MemoryGateState::default(), Limits::default()).await.unwrap().of_states();
+    let event = |id, prev: Option<u64>| {
+        let link = Link::new(EventId(id), prev.map(EventId)).unwrap();
+        Arrived { object: object(1), link, body: id.to_string() }
+    };
+    // 57 was told and never checkpointed; the row has changed since, and its later state follows what was.
+    for told in [event(40, None), event(57, Some(40)), event(100, Some(40))] {
+        assert_eq!(gate.admit(&told).await.unwrap(), Admit::Apply, "{told:?}");
+        assert_eq!(gate.applied(&told).await.unwrap(), None);
+    }
+    assert_eq!(gate.admit(&event(57, Some(40))).await.unwrap(), Admit::Duplicate);
+    let missing = gate.admit(&event(130, Some(120))).await.unwrap();
+    assert_eq!(missing, Admit::Wait { prev: EventId(120) });
+}
