@@ -5,6 +5,9 @@ use std::collections::HashSet;
 use seriatim::handler::FailureKind;
 use seriatim::{Change, Failure};
 
+/// The first failure of a batch, and those of others beside it, by their places.
+type FirstAndOthers = (Failure, Vec<(usize, Failure)>);
+
 /// How far a batch is.
 pub struct Progress {
     /// Which object each change is about.
@@ -53,7 +56,7 @@ impl Progress {
     }
 
     /// Whether all is done; else the first that is not, and which later ones are; and the failures of others beside it.
-    pub fn result(mut self) -> Result<(), (Failure, Vec<(usize, Failure)>)> {
+    pub fn result(mut self) -> Result<(), Box<FirstAndOthers>> {
         let is_done = |state: &State| matches!(state, State::Done);
         let Some(culprit) = self.states.iter().position(|state| !is_done(state)) else { return Ok(()) };
         let done = (culprit + 1..self.states.len()).filter(|place| is_done(&self.states[*place])).collect();
@@ -76,7 +79,7 @@ impl Progress {
         let beside = others.iter().filter(|(_, failure)| is_unanswered(failure)).map(|(place, _)| *place);
         let unanswered: Vec<usize> =
             is_unanswered(&failure).then_some(culprit).into_iter().chain(beside).collect();
-        Err((failure.at(culprit).with_done(done).unanswered_at(unanswered), others))
+        Err(Box::new((failure.at(culprit).with_done(done).unanswered_at(unanswered), others)))
     }
 }
 
@@ -109,7 +112,7 @@ mod tests {
         assert_eq!(progress.next_wave(), Some(vec![3]));
         progress.note(3, Ok(()));
         assert_eq!(progress.next_wave(), None);
-        let (failure, others) = progress.result().unwrap_err();
+        let (failure, others) = *progress.result().unwrap_err();
         assert!(others.is_empty());
         assert_eq!((failure.culprit, failure.done), (Some(0), vec![1, 3]));
     }
@@ -121,7 +124,7 @@ mod tests {
         progress.note(0, Ok(()));
         progress.note(2, Err(Failure::target("down")));
         assert_eq!(progress.next_wave(), None);
-        let (failure, _) = progress.result().unwrap_err();
+        let (failure, _) = *progress.result().unwrap_err();
         assert_eq!((failure.kind, failure.culprit), (FailureKind::Target, Some(1)));
     }
 
@@ -132,7 +135,7 @@ mod tests {
         progress.note(0, Ok(()));
         progress.note(1, Err(Failure::change("first")));
         progress.note(2, Err(Failure::poison("second")));
-        let (failure, others) = progress.result().unwrap_err();
+        let (failure, others) = *progress.result().unwrap_err();
         assert_eq!((failure.culprit, failure.to_string().as_str()), (Some(1), "first"));
         assert_eq!(others.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [2]);
     }

@@ -164,7 +164,8 @@ impl Handler for Command {
                 _ => self.one_at_a_time(changes, &wave, &mut progress, done).await,
             }
         }
-        progress.result().map_err(|(failure, others)| {
+        progress.result().map_err(|failed| {
+            let (failure, others) = *failed;
             self.untold
                 .keep(&context.lease, others.into_iter().map(|(place, other)| (changes[place].id, other)));
             failure

@@ -74,6 +74,9 @@ struct Replicas {
     within: Duration,
 }
 
+/// The next cursor, and what a step found.
+type Step<T> = (String, Vec<T>);
+
 impl RedisQueue {
     /// The queue with this prefix. Nothing has to be made before it is used.
     pub fn open(redis: Redis, prefix: Prefix) -> Result<Self, RedisError> {
@@ -141,7 +144,7 @@ impl RedisQueue {
         &self,
         doing: &'static str,
         script: &Script,
-        read: fn(Value) -> Result<(String, Vec<T>), RedisError>,
+        read: fn(Value) -> Result<Step<T>, RedisError>,
     ) -> Result<Vec<T>, StoreError> {
         let (pattern, mut cursor) = (self.prefix.pattern(), "0".to_owned());
         let mut all = Vec::new();
