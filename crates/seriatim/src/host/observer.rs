@@ -130,6 +130,10 @@ impl Observers {
         let (events, mut told) = mpsc::channel::<Event>(MOST_EVENTS);
         let tell = Arc::clone(&all);
         let telling = tokio::spawn(async move {
+            // With nobody to tell, nobody waits for the end of it.
+            if tell.is_empty() {
+                return;
+            }
             while let Some(event) = told.recv().await {
                 for observer in &*tell {
                     match &event {
