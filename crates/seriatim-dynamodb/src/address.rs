@@ -238,3 +238,22 @@ mod tests {
         assert!(!format!("{address:?} {address}").contains("hu"), "{address:?}");
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_url_is_an_address_or_a_sentence(
+            url in r"\PC{0,40}|dynamodb:(//)?[a-z0-9.:@%]{0,20}/?[A-Za-z0-9_.-]{0,20}(\?[a-z_=%&0-9:/]{0,40})?",
+            variable in prop::option::of("[a-z]{0,8}"),
+        ) {
+            if let Err(error) = Address::parse(&url, |_| variable.clone()) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}

@@ -6,6 +6,8 @@
 //! - [`model`]: a model checker, and the queue as a model.
 //! - [`FaultyStore`]: a store that fails, loses answers, waits or is slow, on demand or by a seed.
 //! - [`once_conformance!`]: the same for ledgers of signals, with [`FaultyLedger`](faulty::FaultyLedger).
+//! - [`sim`]: the simulator, which runs hosts, callers and workers under faults drawn from a seed; `--bin simulate`.
+//! - [`torture`]: a handler of one's own under the same faults.
 //! - [`servers`]: throw-away PostgreSQL, Redis and DynamoDB Local.
 
 pub mod conformance;
@@ -15,5 +17,8 @@ pub mod model;
 pub mod once_conformance;
 pub mod queue;
 pub mod servers;
+pub mod sim;
+mod torture;
 
 pub use faulty::FaultyStore;
+pub use torture::{Report, Torture, torture};

@@ -258,3 +258,24 @@ mod tests {
         assert_eq!(Position::text("17:1").to_string(), "17:1");
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_position_is_the_text_that_it_was_made_of(text in r"\PC{0,40}|[0-9]{1,22}") {
+            let position = Position::text(&text);
+            prop_assert_eq!(position.to_string(), text.clone());
+            prop_assert_eq!(serde_json::from_str::<Position>(&serde_json::to_string(&position).unwrap()).unwrap(), position);
+        }
+
+        #[test]
+        fn what_is_no_stored_change_is_refused_and_nothing_worse(text in r#"\PC{0,40}|\{"feed":"f","partition":[0-9]{1,12},"position":"\PC{0,5}"(,"key":\PC{0,9})?\}"#) {
+            drop(serde_json::from_str::<Change>(&text));
+        }
+    }
+}

@@ -12,6 +12,10 @@ pub fn now() -> Instant {
 /// The time of day on this machine, for people to read; no decision depends on it.
 #[allow(clippy::disallowed_methods)]
 pub fn wall() -> Timestamp {
+    #[cfg(feature = "simulation")]
+    if let Some(simulated) = crate::simulation::wall() {
+        return simulated;
+    }
     let now = Timestamp::now();
     #[cfg(test)]
     let now = now + skew::of_this_thread();

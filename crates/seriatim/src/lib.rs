@@ -25,6 +25,10 @@ pub mod change;
 pub mod clock;
 pub mod name;
 pub mod value;
+mod tasks;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 
 pub mod source;
 pub mod order;

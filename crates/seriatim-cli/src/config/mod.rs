@@ -18,6 +18,8 @@ mod suggest;
 mod url;
 mod window;
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;

@@ -101,3 +101,26 @@ mod tests {
         assert!(read(b"\xff\xfe").is_none());
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_line_is_an_answer_or_none(line in prop::collection::vec(any::<u8>(), 0..80)) {
+            drop(read(&line));
+        }
+
+        #[test]
+        fn what_looks_like_an_answer_asks_for_no_endless_pause(
+            line in r#"\{"(ok|error)":(true|false|null|"\PC{0,8}"|[0-9]{1,3})(,"(retry|wait)":(true|false))?(,"retry_after":-?[0-9]{1,30}(\.[0-9]{1,4})?(e[0-9]{1,3})?)?(,"id":-?[0-9]{1,22})?\}"#
+        ) {
+            if let Some(Answer { result: Err(failure), .. }) = read(line.as_bytes()) {
+                prop_assert!(failure.retry_after.is_none_or(|pause| pause <= LONGEST_PAUSE));
+            }
+        }
+    }
+}

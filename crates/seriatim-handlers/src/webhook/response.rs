@@ -198,3 +198,32 @@ mod tests {
         );
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+    use reqwest::header::HeaderValue;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_answer_means_something(
+            status in 100u16..1000,
+            body in prop::collection::vec(any::<u8>(), 0..300),
+            after in r"[ -~]{0,30}|[0-9]{1,30}|Sun, [0-9]{1,2} Nov [0-9]{1,5} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT",
+            date in r"[ -~]{0,30}|Sun, [0-9]{1,2} Nov [0-9]{1,5} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT",
+        ) {
+            let mut headers = HeaderMap::new();
+            for (name, text) in [(RETRY_AFTER, after), (DATE, date)] {
+                headers.extend(HeaderValue::from_str(&text).ok().map(|value| (Some(name), value)));
+            }
+            let pause = pause(&headers);
+            prop_assert!(pause.is_none_or(|pause| pause <= LONGEST_PAUSE));
+            let status = StatusCode::from_u16(status).expect("a status");
+            if let Err(trouble) = (Answer { status, pause, location: None, body }).verdict() {
+                prop_assert!(!trouble.into_failure().to_string().is_empty());
+            }
+        }
+    }
+}

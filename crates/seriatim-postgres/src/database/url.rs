@@ -212,3 +212,24 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_url_is_an_address_or_a_sentence_without_its_password(
+            url in r"\PC{0,40}|postgres(ql)?://[a-z%:]{0,6}@?[a-z0-9.:,%\[\]]{0,12}/?[a-z%]{0,6}(\?[a-z_=%&0-9]{0,30})?"
+        ) {
+            if let Err(error) = Address::parse(&url) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+            if let Err(error) = Address::parse(&format!("postgres://u:hunter2@{url}")) {
+                prop_assert!(!error.to_string().contains("hunter2"), "{}", error);
+            }
+        }
+    }
+}

@@ -146,3 +146,19 @@ mod tests {
         assert_eq!((group.members, group.most), (vec![Partition(0)], Some(4)));
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_as_a_place_reads_back_as_itself(text in r#"\PC{0,30}|[0-9]{1,22}|b:-?[0-9]{0,22}:[0-9]{0,22}:\[(\PC{0,9}|[0-9]{1,22}|"[a-z]{0,4}"|\{"[a-z]{1,4}":"[0-9a-f]{0,5}"\})\]"#) {
+            if let Some(place) = Place::parse(&Position::text(&text)) {
+                prop_assert_eq!(Place::parse(&place.position()), Some(place));
+            }
+        }
+    }
+}

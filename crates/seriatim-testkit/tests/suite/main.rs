@@ -4,11 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod cut_off;
+mod doors;
 mod faulty;
 mod fleet;
 mod memory_conformance;
 mod memory_once;
 mod memory_gate;
 mod memory_queue;
-mod once_simulation;
 mod queue_model;
+mod simulation;

@@ -210,6 +210,10 @@ impl<'a> Attempts<'a> {
             CommitError::Failed(failure) => failure,
         };
         self.tally.failures += 1;
+        #[cfg(feature = "simulation")]
+        if piece.changes.len() > 1 && crate::simulation::has(crate::simulation::Mutant::FailedBatchCounts) {
+            return Ok(());
+        }
         let named = failure.culprit.filter(|culprit| *culprit < piece.changes.len());
         let (named, undone) = if self.tries.undoes() { (None, named) } else { (named, None) };
         if let Some(culprit) = named {

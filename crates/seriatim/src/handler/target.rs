@@ -101,8 +101,9 @@ impl Target {
                 return Some(Turn { target: Arc::clone(self), finds_out: true });
             }
             tokio::select! {
-                _ = news.changed() => {}
+                biased;
                 _ = closing.wait_for(|closing| *closing) => return None,
+                _ = news.changed() => {}
                 () = until(due) => {}
             }
         }

@@ -19,8 +19,6 @@ mod reader;
 mod settings;
 mod stats;
 #[cfg(test)]
-mod chaos;
-#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod observed;
@@ -250,6 +248,7 @@ impl Host {
         let names: Vec<FeedName> = sharing.map(|feed| feed.consumer.feed.clone()).collect();
         tokio::pin!(shutdown);
         let session = tokio::select! {
+            biased;
             session = open::join(&*self.store, &name, &names, self.leases.expire) => session?,
             () = &mut shutdown => return Ok(()),
         };

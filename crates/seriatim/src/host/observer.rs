@@ -16,6 +16,7 @@ use crate::change::Change;
 use crate::lease::Lease;
 use crate::name::HostName;
 use crate::source::Cause;
+use crate::tasks;
 
 /// How long a host waits for observers of a closed partition, and of its leases.
 const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
@@ -129,7 +130,7 @@ impl Observers {
         let all: All = all.into();
         let (events, mut told) = mpsc::channel::<Event>(MOST_EVENTS);
         let tell = Arc::clone(&all);
-        let telling = tokio::spawn(async move {
+        let telling = tasks::spawn(async move {
             // With nobody to tell, nobody waits for the end of it.
             if tell.is_empty() {
                 return;

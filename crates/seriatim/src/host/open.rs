@@ -70,12 +70,15 @@ pub(super) async fn join(
             Err(JoinError::NameTaken { session, beat, host, .. }) => match &silent {
                 None => {
                     tracing::info!(%host, "the name is taken; waiting until its holder has been silent for {expire:?}");
-                    silent = Some((session, beat, asked));
+                    // It may have given a sign of life just before it was looked at.
+                    silent = Some((session, beat, clock::now()));
                 }
                 Some((holder, seen, _)) if *holder != session || *seen != beat => {
                     return Err(HostError::NameTaken(host));
                 }
-                Some((_, _, since)) if asked.duration_since(*since) >= expire => replacing = Some(session),
+                Some((_, _, since)) if asked.saturating_duration_since(*since) >= expire => {
+                    replacing = Some(session)
+                }
                 Some(_) => {}
             },
         }

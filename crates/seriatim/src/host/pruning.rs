@@ -1,6 +1,6 @@
 //! Telling the sources what everybody has consumed, so that they can prune.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use crate::change::Position;
 use crate::clock;
 use crate::lease::{LeaseId, LeaseView};
 use crate::name::FeedName;
+use crate::tasks;
 
 /// How often a source is told.
 const EVERY: Duration = Duration::from_secs(1);
@@ -19,14 +20,14 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The prunings under way, at most one for each feed.
 #[derive(Default)]
 pub(super) struct Pruning {
-    feeds: HashMap<FeedName, (Instant, JoinHandle<()>)>,
+    feeds: BTreeMap<FeedName, (Instant, JoinHandle<()>)>,
 }
 
 impl Pruning {
     /// Tells the source of each feed what is consumed, if it is time. The owner of a feed's first partition does it for all.
     pub fn step(
         &mut self,
-        feeds: &HashMap<FeedName, Arc<FeedRuntime>>,
+        feeds: &BTreeMap<FeedName, Arc<FeedRuntime>>,
         leases: &[LeaseView],
         owns: impl Fn(&LeaseId) -> bool,
         now: Instant,
@@ -39,7 +40,7 @@ impl Pruning {
             if mine && due {
                 let positions: Vec<Position> = of_feed.map(|lease| lease.position.clone()).collect();
                 let feed = Arc::clone(feed);
-                let task = tokio::spawn(async move { prune(&feed, &positions).await });
+                let task = tasks::spawn(async move { prune(&feed, &positions).await });
                 self.feeds.insert(name.clone(), (now, task));
             }
         }
@@ -47,7 +48,7 @@ impl Pruning {
 
     /// Ends what is under way.
     pub async fn stop(&mut self) {
-        for (_, (_, task)) in self.feeds.drain() {
+        for (_, (_, task)) in std::mem::take(&mut self.feeds) {
             task.abort();
             // It ended, one way or the other.
             drop(task.await);

@@ -15,6 +15,7 @@ use crate::change::Position;
 use crate::handler::Backoff;
 use crate::name::Partition;
 use crate::source::{Cursor, Feed, Limit, Slice, SourceError};
+use crate::tasks;
 
 /// What one pass may return.
 const LIMIT: Limit = Limit { rows: 4096, bytes: 4 << 20 };
@@ -70,7 +71,7 @@ pub(super) fn spawn(feed: Arc<dyn Feed>, idle: Duration) -> ReaderHandle {
     let open = Arc::new(AtomicUsize::new(0));
     let handle = ReaderHandle { wants, open: Arc::clone(&open) };
     let reader = Reader { feed, idle, questions, open, waiting: VecDeque::new(), turn: 0, end: None };
-    tokio::spawn(reader.run());
+    tasks::spawn(reader.run());
     handle
 }
 
@@ -157,6 +158,7 @@ impl Reader {
             std::future::pending().await
         };
         tokio::select! {
+            biased;
             () = self.feed.wait(self.idle) => {}
             () = somebody => {}
         }

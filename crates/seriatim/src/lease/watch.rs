@@ -71,19 +71,21 @@ struct Still<V> {
 }
 
 impl Watch {
-    /// Judges a view that was asked for at `asked`: versions seen in it stood at least until then.
-    pub fn judge(&mut self, view: &View, asked: Instant, expire: Duration) -> Judged {
+    /// Judges a view that was asked for at `asked` and came at `received`. The store looked some time in between, so versions seen
+    /// in it stood at least until the one, and what is seen for the first time may have moved as late as the other.
+    pub fn judge(&mut self, view: &View, asked: Instant, received: Instant, expire: Duration) -> Judged {
+        let looked = (asked, received);
         let hosts = view.hosts.iter().map(|host| {
-            let silent = silent_for(&mut self.hosts, &host.session, host.beat, asked);
+            let silent = silent_for(&mut self.hosts, &host.session, host.beat, looked);
             let live = host.liveness != Liveness::Dead && silent < expire;
-            let met = *self.met.entry(host.session.clone()).or_insert(asked);
-            JudgedHost { host: host.clone(), live, seasoned: asked.duration_since(met) >= expire }
+            let met = *self.met.entry(host.session.clone()).or_insert(received);
+            JudgedHost { host: host.clone(), live, seasoned: asked.saturating_duration_since(met) >= expire }
         });
         let hosts: Vec<JudgedHost> = hosts.collect();
         let by_session: HashMap<&SessionId, &HostView> =
             view.hosts.iter().map(|host| (&host.session, host)).collect();
         let leases = view.leases.iter().map(|lease| {
-            let silent = silent_for(&mut self.leases, &lease.id, (lease.epoch, lease.version), asked);
+            let silent = silent_for(&mut self.leases, &lease.id, (lease.epoch, lease.version), looked);
             let owner = lease.owner.as_ref().and_then(|owner| by_session.get(&owner.session));
             let liveness = owner.map_or(Liveness::Dead, |owner| owner.liveness);
             let available = liveness == Liveness::Dead || silent >= expire;
@@ -116,16 +118,21 @@ impl Watch {
     }
 }
 
-fn silent_for<K, V>(seen: &mut HashMap<K, Still<V>>, key: &K, version: V, asked: Instant) -> Duration
+fn silent_for<K, V>(
+    seen: &mut HashMap<K, Still<V>>,
+    key: &K,
+    version: V,
+    (asked, received): (Instant, Instant),
+) -> Duration
 where
     K: std::hash::Hash + Eq + Clone,
     V: PartialEq,
 {
     match seen.get(key) {
-        Some(still) if still.version == version => asked.duration_since(still.since),
+        Some(still) if still.version == version => asked.saturating_duration_since(still.since),
         before => {
             let moved = before.is_some();
-            seen.insert(key.clone(), Still { version, since: asked, moved });
+            seen.insert(key.clone(), Still { version, since: received, moved });
             Duration::ZERO
         }
     }
@@ -157,7 +164,8 @@ mod tests {
     fn an_owner_that_stands_still_for_the_expiry_is_expired_and_not_before() {
         let (mut watch, start) = (Watch::default(), crate::clock::now());
         let mut available = |after: Duration| {
-            watch.judge(&view(1, 1, Liveness::Unknown), start + after, EXPIRE).leases[0].available
+            let at = start + after;
+            watch.judge(&view(1, 1, Liveness::Unknown), at, at, EXPIRE).leases[0].available
         };
         assert!(!available(Duration::ZERO));
         assert!(!available(EXPIRE - Duration::from_millis(1)));
@@ -167,22 +175,36 @@ mod tests {
     #[test]
     fn a_renewal_starts_the_count_anew() {
         let (mut watch, start) = (Watch::default(), crate::clock::now());
-        watch.judge(&view(1, 1, Liveness::Alive), start, EXPIRE);
-        watch.judge(&view(2, 2, Liveness::Alive), start + EXPIRE / 2, EXPIRE);
-        let judged = watch.judge(&view(2, 2, Liveness::Alive), start + EXPIRE, EXPIRE);
+        let mut judge = |beat, at| watch.judge(&view(beat, beat, Liveness::Alive), at, at, EXPIRE);
+        judge(1, start);
+        judge(2, start + EXPIRE / 2);
+        let judged = judge(2, start + EXPIRE);
+        assert!(!judged.leases[0].available && judged.hosts[0].live);
+    }
+
+    #[test]
+    fn a_look_that_took_long_does_not_make_an_owner_silent() {
+        let (mut watch, start) = (Watch::default(), crate::clock::now());
+        // The store looked just before it answered, and the owner had renewed just before that.
+        watch.judge(&view(7, 7, Liveness::Unknown), start, start + EXPIRE, EXPIRE);
+        let next = start + EXPIRE + Duration::from_millis(50);
+        let judged = watch.judge(&view(7, 7, Liveness::Unknown), next, next, EXPIRE);
         assert!(!judged.leases[0].available && judged.hosts[0].live);
     }
 
     #[test]
     fn a_dead_process_is_not_waited_for() {
-        let judged = Watch::default().judge(&view(1, 1, Liveness::Dead), crate::clock::now(), EXPIRE);
+        let now = crate::clock::now();
+        let judged = Watch::default().judge(&view(1, 1, Liveness::Dead), now, now, EXPIRE);
         assert!(judged.leases[0].available && !judged.hosts[0].live);
     }
 
     #[test]
     fn a_lease_that_nobody_takes_is_left_over_after_a_while_and_a_host_is_seasoned_after_the_expiry() {
         let (mut watch, start) = (Watch::default(), crate::clock::now());
-        let mut judge = |after: Duration, liveness| watch.judge(&view(1, 1, liveness), start + after, EXPIRE);
+        let mut judge = |after: Duration, liveness| {
+            watch.judge(&view(1, 1, liveness), start + after, start + after, EXPIRE)
+        };
         assert!(!judge(Duration::ZERO, Liveness::Dead).leases[0].left_over);
         let later = judge(EXPIRE / 2, Liveness::Dead);
         assert!(later.leases[0].left_over && !later.leases[0].silent && !later.hosts[0].seasoned);
@@ -194,6 +216,7 @@ mod tests {
     fn a_lease_whose_owner_left_is_free() {
         let mut left = view(1, 1, Liveness::Alive);
         left.hosts.clear();
-        assert!(Watch::default().judge(&left, crate::clock::now(), EXPIRE).leases[0].available);
+        let now = crate::clock::now();
+        assert!(Watch::default().judge(&left, now, now, EXPIRE).leases[0].available);
     }
 }

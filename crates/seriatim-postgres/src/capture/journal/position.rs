@@ -258,3 +258,19 @@ mod tests {
         assert_eq!(behind_another_batch.furthest_tick(), 20);
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_as_a_place_reads_back_as_itself(text in r#"\PC{0,30}|[0-9]{1,22}(-[0-9]{1,22}:[0-9]{1,22}~?)?(\+\[-?[0-9]{1,4},[0-9]{1,4},(null|\["[a-z]{0,4}"\]),(null|\[[0-9]{1,4},(null|\[\])\])\])?"#) {
+            if let Some(place) = Place::parse(&Position::text(&text)) {
+                prop_assert_eq!(Place::parse(&place.position()), Some(place));
+            }
+        }
+    }
+}

@@ -114,3 +114,19 @@ mod tests {
         assert_eq!((group.members, group.upto), (vec![Partition(3), Partition(2)], 12));
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_as_a_place_reads_back_as_itself(text in r"\PC{0,30}|(r:-?[0-9]{0,12}:)?-?[0-9]{0,22}") {
+            if let Some(place) = Place::parse(&Position::text(&text)) {
+                prop_assert_eq!(Place::parse(&place.position()), Some(place));
+            }
+        }
+    }
+}

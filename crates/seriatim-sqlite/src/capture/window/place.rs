@@ -314,3 +314,22 @@ mod tests {
         assert_eq!(group.until.unwrap().tie, [Exact::Integer(10)]);
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_as_a_place_reads_back_as_itself(
+            text in r#"\PC{0,30}|(beginning|since 2026-11-15T08:00:00Z|[0-9]{1,22}|2026-11-15 08:00:00)( \[([0-9]{1,22}|"[a-z]{0,4}"|null)?\])?( (dropped|early)=[0-9:,-]{0,25}){0,2}"#,
+            unit in prop::option::of(prop::sample::select(vec![Unit::Seconds, Unit::Milliseconds, Unit::Microseconds])),
+        ) {
+            if let Some(mine) = Mine::parse(&Position::text(&text), unit) {
+                prop_assert_eq!(Mine::parse(&mine.position(), unit), Some(mine));
+            }
+        }
+    }
+}

@@ -150,10 +150,11 @@ impl Lanes {
                 break;
             }
             let lane = entry.change.lane();
+            let is_parked = self.is_parked(lane);
             match self.busy.get_mut(&lane) {
                 Some(busy) if busy.batch != number => busy.waiting.push_back(entry),
                 Some(_) => batch.add(entry),
-                None if self.parked.contains(&lane) => self.set_aside(entry),
+                None if is_parked => self.set_aside(entry),
                 None => self.start(&mut batch, entry),
             }
         }
@@ -162,6 +163,14 @@ impl Lanes {
         }
         self.next_batch += 1;
         Some(batch)
+    }
+
+    fn is_parked(&self, lane: u64) -> bool {
+        #[cfg(feature = "simulation")]
+        if crate::simulation::has(crate::simulation::Mutant::TailNotHeld) {
+            return false;
+        }
+        self.parked.contains(&lane)
     }
 
     fn start(&mut self, batch: &mut Batch, entry: Entry) {

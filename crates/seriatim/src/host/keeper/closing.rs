@@ -83,11 +83,12 @@ impl Keeper {
         self.owned.values_mut().for_each(|owned| owned.begin_closing(CloseReason::ShutDown, deadline));
         while !self.owned.is_empty() {
             tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(self.renew_at) => self.renew().await,
                 ended = self.partitions.join_next() => match ended {
                     Some(ended) => self.ended(ended).await,
                     None => break,
                 },
-                () = tokio::time::sleep_until(self.renew_at) => self.renew().await,
                 () = tokio::time::sleep_until(deadline), if self.owned.values().any(|owned| owned.halt.is_some()) => {
                     self.cut_off_late_ones(clock::now());
                 }

@@ -4,14 +4,13 @@ mod closing;
 mod owned;
 mod telling;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::observer::{CloseReason, Observers};
@@ -22,6 +21,7 @@ use crate::clock;
 use crate::lease::{Action, Judged, Lease, LeaseId, LeaseView, Watch, balance};
 use crate::name::FeedName;
 use crate::store::{ParkedState, Renewal, Session, Store};
+use crate::tasks::{self, JoinSet};
 use owned::Owned;
 
 /// However often the store says that something may have changed, the keeper looks no more often than this.
@@ -50,14 +50,14 @@ pub(super) struct Keeping {
 pub(super) struct Keeper {
     store: Arc<dyn Store>,
     session: Session,
-    feeds: HashMap<FeedName, Arc<FeedRuntime>>,
+    feeds: BTreeMap<FeedName, Arc<FeedRuntime>>,
     stopped: Vec<(FeedName, String)>,
     settings: LeaseSettings,
     most: Option<u32>,
     until: Until,
     close_within: Duration,
     watch: Watch,
-    owned: HashMap<LeaseId, Owned>,
+    owned: BTreeMap<LeaseId, Owned>,
     partitions: JoinSet<(LeaseId, Closed)>,
     trusted_until: watch::Sender<Instant>,
     news: (mpsc::UnboundedSender<News>, mpsc::UnboundedReceiver<News>),
@@ -67,7 +67,7 @@ pub(super) struct Keeper {
     /// When to look once more: whoever got what it asked for may need more.
     look_at: Option<Instant>,
     /// How many partitions of each feed it said it owns.
-    told: HashMap<FeedName, usize>,
+    told: BTreeMap<FeedName, usize>,
     /// Some partition hung and was cut off: its lease is left to expire.
     cut_off: bool,
     /// Another process has taken this host's name: it counts for nothing any more.
@@ -98,7 +98,7 @@ impl Keeper {
             until,
             close_within,
             watch: Watch::default(),
-            owned: HashMap::new(),
+            owned: BTreeMap::new(),
             partitions: JoinSet::new(),
             trusted_until: watch::Sender::new(now + settings.trust()),
             news: mpsc::unbounded_channel(),
@@ -106,7 +106,7 @@ impl Keeper {
             pruning: Pruning::default(),
             renew_at: now + settings.renew,
             look_at: None,
-            told: HashMap::new(),
+            told: BTreeMap::new(),
             cut_off: false,
             replaced: false,
             done: false,
@@ -118,11 +118,12 @@ impl Keeper {
     /// Runs until shutdown, or until there is nothing left to do.
     pub async fn run(mut self, mut shutdown: Pin<&mut impl Future<Output = ()>>) -> Result<(), HostError> {
         let (ticks, mut ticker) = mpsc::channel(1);
-        let ticking = tokio::spawn(tick(Arc::clone(&self.store), self.settings.acquire, ticks));
+        let ticking = tasks::spawn(tick(Arc::clone(&self.store), self.settings.acquire, ticks));
         let mut event = Event::Round;
         loop {
             // The store may hang; the wish to end is heard all the same.
             tokio::select! {
+                biased;
                 () = &mut shutdown => break,
                 () = self.handle(event) => {}
             }
@@ -130,10 +131,12 @@ impl Keeper {
                 break;
             }
             event = tokio::select! {
+                biased;
                 () = &mut shutdown => break,
+                // Whatever else happens, leases are renewed in time.
+                () = tokio::time::sleep_until(self.renew_at) => Event::Renew,
                 Some(ended) = self.partitions.join_next() => Event::Ended(ended),
                 Some(News::CaughtUp(id)) = self.news.1.recv() => Event::CaughtUp(id),
-                () = tokio::time::sleep_until(self.renew_at) => Event::Renew,
                 Some(()) = ticker.recv() => Event::Round,
                 () = sleep_until(self.look_at) => Event::Round,
             };
@@ -186,7 +189,9 @@ impl Keeper {
             self.replaced = true;
             return;
         }
-        let mut judged = self.watch.judge(&view, asked, self.settings.expire);
+        #[cfg(feature = "simulation")]
+        let asked = crate::simulation::by_host_clock(asked);
+        let mut judged = self.watch.judge(&view, asked, clock::now(), self.settings.expire);
         self.settle_own(&mut judged);
         self.pruning.step(&self.feeds, &view.leases, |lease| self.owned.contains_key(lease), asked);
         for action in balance(&judged, &self.session.host, &self.session.id, &feeds) {

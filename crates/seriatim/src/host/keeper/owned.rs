@@ -82,8 +82,9 @@ async fn run(setup: Setup, halted: oneshot::Receiver<Halt>) -> (LeaseId, Closed)
         (setup.lease.clone(), setup.closing.clone(), Arc::clone(&setup.observers));
     let running = AssertUnwindSafe(partition::run(setup)).catch_unwind();
     let closed = tokio::select! {
-        closed = running => closed.unwrap_or_else(|_| Closed::panicked()),
+        biased;
         Ok(why) = halted => Closed::Halted(why),
+        closed = running => closed.unwrap_or_else(|_| Closed::panicked()),
     };
     let reason = reason(&closed, asked_to.borrow().clone());
     tell_closed(&observers, &lease, &reason).await;

@@ -19,7 +19,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::observer::{CloseReason, Observers};
@@ -31,8 +30,11 @@ use crate::handler::{
     Attempts, Batch, Checkpointer, Handling, Lanes, Plain, Ran, Rules, Tally, Transactional, Try,
 };
 use crate::lease::{Lease, LeaseId};
+#[cfg(feature = "simulation")]
+use crate::simulation::{self, Mutant};
 use crate::source::{Slice, SourceError};
 use crate::store::{Parking, Store, StoreError, Unparking};
+use crate::tasks::JoinSet;
 use chain::{Chain, Linked};
 use full::Full;
 use objects::Objects;
@@ -220,7 +222,7 @@ impl Running {
     async fn run(&mut self) -> Closed {
         loop {
             let closing = self.setup.closing.borrow().is_some() || self.stopping.is_some();
-            if clock::now() >= *self.setup.trusted_until.borrow() {
+            if self.lease_has_lapsed() {
                 return Closed::Lost("it could not be renewed in time".to_owned());
             }
             self.quit.send_if_modified(|quit| std::mem::replace(quit, closing) != closing);
@@ -230,6 +232,11 @@ impl Running {
                 self.start_work();
             }
             self.start_checkpoint(closing);
+            #[cfg(feature = "simulation")]
+            if closing && simulation::has(Mutant::HandOverWithoutDraining) {
+                self.flying.detach_all();
+                return Closed::Drained;
+            }
             if closing && self.flying.is_empty() && self.tailing.is_empty() && self.saving.is_empty() {
                 return self.stopping.take().map_or(Closed::Drained, Closed::Failed);
             }
@@ -239,8 +246,22 @@ impl Running {
         }
     }
 
+    /// Others may take the lease now.
+    fn lease_has_lapsed(&self) -> bool {
+        #[cfg(feature = "simulation")]
+        if simulation::has(Mutant::TrustForever) {
+            return false;
+        }
+        clock::now() >= *self.setup.trusted_until.borrow()
+    }
+
     async fn next_event(&mut self, closing: bool) -> Option<Closed> {
         let trusted_until = *self.setup.trusted_until.borrow();
+        #[cfg(feature = "simulation")]
+        let trusted_until = match simulation::has(Mutant::TrustForever) {
+            true => clock::now() + std::time::Duration::from_secs(3600),
+            false => trusted_until,
+        };
         let checkpoint_due = self.checkpoint_due();
         let tail_due = self.objects.next_due().filter(|_| !closing && self.has_room_for_a_tail());
         tokio::select! {

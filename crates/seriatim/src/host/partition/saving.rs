@@ -44,6 +44,11 @@ impl Running {
         self.parkings.extend(aside);
         let passed = self.lanes.passed();
         let position = self.lanes.low_water().unwrap_or(&self.saved).clone();
+        #[cfg(feature = "simulation")]
+        let position = match crate::simulation::has(crate::simulation::Mutant::TrackerBeforeProcess) {
+            true => self.read.clone(),
+            false => position,
+        };
         let (parked, unparked) = (self.parkings.clone(), self.unparkings.clone());
         let chained = self.chain.passed(passed);
         let checkpoint = Checkpoint { position: position.clone(), unparked, parked, chained };

@@ -153,6 +153,10 @@ impl Running {
         if self.is_transactional() {
             return true;
         }
+        #[cfg(feature = "simulation")]
+        if crate::simulation::has(crate::simulation::Mutant::RejoinTooEarly) {
+            return true;
+        }
         let on_its_way = |parking: &Parking| parking.change.lane() == lane;
         done == 0 && !self.lanes.has_aside_of(lane) && !self.parkings.iter().any(on_its_way)
     }

@@ -120,6 +120,7 @@ impl OnceHandler {
             let mut completing = FuturesUnordered::new();
             loop {
                 tokio::select! {
+                    biased;
                     Some(claim) = heard.recv() => {
                         if told.add(claim) {
                             completing.extend(round.claims.get(claim).map(|(_, attempt)| self.complete([attempt])));

@@ -124,3 +124,22 @@ mod tests {
         assert!(why(r#"{"object":"a","id":1,"prev":2}"#).contains("not smaller"));
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_line_is_an_event_or_a_sentence(
+            line in r#"\PC{0,60}|\{"(object|key)":("\PC{0,5}"|[0-9]{1,3}|null|\{\}),"id":-?[0-9]{1,22},"prev":(null|[0-9]{1,22})\}?"#
+        ) {
+            match parse(&line) {
+                Ok(event) => prop_assert!(event.link.prev().is_none_or(|prev| prev < event.link.id())),
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+}

@@ -382,6 +382,7 @@ impl<S: GateState> Gate<S> {
     pub async fn fetch_missing(&mut self, producer: &dyn Fetch) -> Result<Vec<Arrived>, GateError> {
         let mut missing: Vec<(ObjectName, EventId)> =
             self.missing().map(|(object, waiting)| (object.clone(), waiting.prev)).collect();
+        missing.sort();
         let mut ready = Vec::new();
         while let Some((object, id)) = missing.pop() {
             if self.state.last(&object).await? == Some(id) {

@@ -231,6 +231,11 @@ impl Books {
     pub fn release(&mut self, hold: &Hold, sent: Option<EventId>) {
         if let Some(object) = self.held(hold) {
             object.record(sent);
+            #[cfg(feature = "simulation")]
+            if crate::simulation::has(crate::simulation::Mutant::ReleaseInTwoSteps) {
+                object.hold = None;
+                return;
+            }
             self.give_up(&hold.object);
         }
     }

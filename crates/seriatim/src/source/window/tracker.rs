@@ -97,3 +97,19 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_as_a_tracker_reads_back_as_itself(text in r"(beginning|2026-11-15T08:00:00Z|.{0,6})( (dropped|early|x)=[0-9a]{0,25}){0,3}( tie=.{0,8})?|.{0,40}") {
+            if let Some(tracker) = Tracker::parse(&Position::text(&text)) {
+                prop_assert_eq!(Tracker::parse(&tracker.position()), Some(tracker));
+            }
+        }
+    }
+}

@@ -36,7 +36,7 @@ pub(super) async fn keep(life: Arc<Life>) {
 async fn look_around(life: &Life, watch: &mut Watch) -> Result<(), StoreError> {
     let asked = clock::now();
     let view = View { leases: Vec::new(), hosts: life.queue.workers().await? };
-    for judged in watch.judge(&view, asked, life.settings.leases.expire).hosts {
+    for judged in watch.judge(&view, asked, clock::now(), life.settings.leases.expire).hosts {
         let seen = judged.host;
         if !judged.live && seen.session != life.session.id && life.queue.recover(&seen).await? {
             tracing::warn!(worker = %seen.name, "is silent: what it held is queued again");

@@ -113,15 +113,19 @@ impl Life {
 
     /// Gives a sign of life, and finds what is held without a lane knowing it.
     pub(super) async fn beat(&self) -> Result<(), StoreError> {
-        let _nobody_takes = self.taking.write().await;
+        // A call that hangs keeps nobody from giving a sign of life: what is held unknown is then found another time.
+        let patience = self.settings.leases.renew / 3;
+        let nobody_takes = tokio::time::timeout(patience, self.taking.write()).await;
         let asked = clock::now();
         match self.queue.beat(&self.session).await? {
             None => self.lost(),
             Some(holds) => {
                 *self.trusted_since.lock().unwrap_or_else(PoisonError::into_inner) = asked;
-                let mut known = self.known();
-                known.forgotten =
-                    holds.into_iter().filter(|hold| !known.epochs.contains(&hold.epoch)).collect();
+                if nobody_takes.is_ok() {
+                    let mut known = self.known();
+                    known.forgotten =
+                        holds.into_iter().filter(|hold| !known.epochs.contains(&hold.epoch)).collect();
+                }
             }
         }
         Ok(())
@@ -133,8 +137,22 @@ impl Life {
 
     /// Whether nobody can have judged this worker dead yet.
     fn is_trusted(&self) -> bool {
-        let since = *self.trusted_since.lock().unwrap_or_else(PoisonError::into_inner);
-        clock::now().duration_since(since) < self.settings.leases.trust()
+        #[cfg(feature = "simulation")]
+        if crate::simulation::has(crate::simulation::Mutant::SendWithoutTrust) {
+            return true;
+        }
+        clock::now() < self.trusted_until()
+    }
+
+    fn trusted_until(&self) -> Instant {
+        *self.trusted_since.lock().unwrap_or_else(PoisonError::into_inner) + self.settings.leases.trust()
+    }
+
+    /// Returns when somebody may have judged this worker dead.
+    async fn until_untrusted(&self) {
+        while self.is_trusted() {
+            tokio::time::sleep_until(self.trusted_until()).await;
+        }
     }
 
     /// Works on one object after another until the life ends.
@@ -175,6 +193,7 @@ impl Life {
         let mut turn = None;
         if matches!(taken, Ok(Answer::Nothing)) && self.until == Until::ShutDown {
             turn = tokio::select! {
+                biased;
                 turn = self.turn.lock() => Some(turn),
                 _ = phase.changed() => return true,
             };
@@ -186,6 +205,7 @@ impl Life {
         match taken {
             Ok(Answer::Nothing) if self.until == Until::Drained => return false,
             Ok(Answer::Nothing) => tokio::select! {
+                biased;
                 () = self.queue.wait(self.settings.idle) => {}
                 _ = phase.changed() => {}
             },
@@ -236,8 +256,14 @@ impl Life {
         }
         let sending = AssertUnwindSafe(sender.send(event)).catch_unwind();
         let sent = tokio::select! {
-            sent = tokio::time::timeout(self.settings.timeout, sending) => sent,
+            biased;
             () = until_lost(phase) => return false,
+            // Somebody else may be about to send it.
+            () = self.until_untrusted() => {
+                lane.answer(Answer::Lost, 0.0);
+                return true;
+            }
+            sent = tokio::time::timeout(self.settings.timeout, sending) => sent,
         };
         let answer = match sent {
             Ok(Ok(Ok(()))) => Answer::Sent,
@@ -253,6 +279,7 @@ impl Life {
 
     async fn pause(&self, lane: &mut Lane, pause: Duration, phase: &mut watch::Receiver<Phase>) -> bool {
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => lane.answer(Answer::Paused, 0.0),
             _ = phase.changed() => {}
         }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::life::{Life, Phase};
@@ -12,6 +11,7 @@ use crate::clock;
 use crate::name::HostName;
 use crate::source::queue::{Queue, WorkerSession};
 use crate::store::JoinError;
+use crate::tasks::JoinSet;
 
 /// How often a name that is taken is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -39,13 +39,16 @@ pub(super) async fn run(
     tokio::pin!(shutdown);
     loop {
         let session = tokio::select! {
+            biased;
             session = join(&*queue, &name, settings.leases.expire) => session?,
             () = &mut shutdown => return Ok(total),
         };
         let life = Life::new(Arc::clone(&queue), session, settings.clone(), until);
-        let end = live(&life, &sender, &mut shutdown).await;
+        let (end, asked_to_end) = live(&life, &sender, &mut shutdown).await;
         life.add_to(&mut total);
         match end {
+            // What it held is somebody else's business already.
+            Phase::Lost if asked_to_end => return Ok(total),
             Phase::Lost => tracing::warn!(worker = %name, "was replaced after a silence; joining again"),
             Phase::Stopped(why) => return Err(WorkerError::Stopped(why)),
             Phase::Working | Phase::Closing => return Ok(total),
@@ -65,12 +68,15 @@ async fn join(queue: &dyn Queue, name: &HostName, expire: Duration) -> Result<Wo
             Err(JoinError::NameTaken { session, beat, host, .. }) => match &silent {
                 None => {
                     tracing::info!(worker = %host, "the name is taken; waiting until its holder has been silent for {expire:?}");
-                    silent = Some((session, beat, asked));
+                    // It may have given a sign of life just before it was looked at.
+                    silent = Some((session, beat, clock::now()));
                 }
                 Some((holder, seen, _)) if *holder != session || *seen != beat => {
                     return Err(WorkerError::NameTaken(host));
                 }
-                Some((_, _, since)) if asked.duration_since(*since) >= expire => replacing = Some(session),
+                Some((_, _, since)) if asked.saturating_duration_since(*since) >= expire => {
+                    replacing = Some(session)
+                }
                 Some(_) => {}
             },
         }
@@ -78,12 +84,12 @@ async fn join(queue: &dyn Queue, name: &HostName, expire: Duration) -> Result<Wo
     }
 }
 
-/// Works under one session until it is lost, asked to end, or done.
+/// Works under one session until it is lost, asked to end, or done. Says how it stands then, and whether it was asked to end.
 async fn live(
     life: &Arc<Life>,
     sender: &Arc<dyn Sender>,
     shutdown: &mut (impl Future<Output = ()> + Unpin),
-) -> Phase {
+) -> (Phase, bool) {
     let mut lanes = JoinSet::new();
     for _ in 0..life.settings.concurrency {
         lanes.spawn(Arc::clone(life).run_lane(Arc::clone(sender)));
@@ -93,6 +99,7 @@ async fn live(
     let mut deadline = None;
     loop {
         tokio::select! {
+            biased;
             () = &mut *shutdown, if deadline.is_none() => {
                 deadline = Some(clock::now() + life.settings.close_within);
                 life.close();
@@ -110,7 +117,7 @@ async fn live(
     if phase != Phase::Lost {
         leave(life, &life.settings).await;
     }
-    phase
+    (phase, deadline.is_some())
 }
 
 async fn until(deadline: Option<Instant>) {

@@ -181,3 +181,19 @@ async fn a_worker_that_is_shut_down_leaves_the_rest_to_others() {
     Worker::new("b", queue.clone()).drain(sent.sender()).await.unwrap();
     assert_eq!(sent.lines().len(), 3, "nothing is sent twice after a planned end");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_replaced_while_it_closes_ends() {
+    let queue = Arc::new(MemoryQueue::new());
+    queue.push(&object("work:1"), &[body(1)]).await.unwrap();
+    let slow = |_: Event| async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        Ok::<(), Failure>(())
+    };
+    let shutdown = async { tokio::time::sleep(Duration::from_secs(1)).await };
+    let working = tokio::spawn(Worker::new("w", queue.clone()).run_until(slow, shutdown));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let seen = queue.workers().await.unwrap().remove(0);
+    assert!(queue.recover(&seen).await.unwrap());
+    working.await.expect("it does not panic").unwrap();
+}

@@ -1,0 +1,90 @@
+//! G1: nothing is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Checker;
+use crate::sim::history::{Entry, What};
+
+type Lease = (u32, u32);
+
+/// Follows each change from its commit to where it is handled.
+#[derive(Default)]
+pub struct Loss {
+    partition: BTreeMap<u64, Lease>,
+    committed: BTreeSet<u64>,
+    /// Published and not known to be safe, by partition and place.
+    open: BTreeMap<Lease, BTreeMap<u64, u64>>,
+    checkpoint: BTreeMap<Lease, u64>,
+    done: BTreeSet<u64>,
+    parked: BTreeSet<u64>,
+    dropped: BTreeSet<u64>,
+}
+
+impl Loss {
+    fn is_safe(&self, change: &u64) -> bool {
+        self.done.contains(change) || self.parked.contains(change) || self.dropped.contains(change)
+    }
+
+    fn check(&self, lease: Lease) -> Result<(), String> {
+        let (Some(open), Some(upto)) = (self.open.get(&lease), self.checkpoint.get(&lease)) else {
+            return Ok(());
+        };
+        match open.range(..=upto).find(|(_, change)| !self.is_safe(change)) {
+            None => Ok(()),
+            Some((place, change)) => Err(format!(
+                "the checkpoint of partition {} is at {upto}, and change {change} at {place} is neither handled nor parked",
+                lease.1
+            )),
+        }
+    }
+}
+
+impl Checker for Loss {
+    fn guarantee(&self) -> &'static str {
+        "G1 Nothing is lost"
+    }
+
+    fn see(&mut self, entry: &Entry) -> Result<(), String> {
+        match &entry.what {
+            What::Committed { feed, partition, change, .. } => {
+                self.partition.insert(*change, (*feed, *partition));
+                self.committed.insert(*change);
+            }
+            What::Sequenced { change, position, .. } => {
+                let Some(lease) = self.partition.get(change).copied() else {
+                    return Err(format!("change {change} was published and not committed"));
+                };
+                self.open.entry(lease).or_default().insert(*position, *change);
+                return self.check(lease);
+            }
+            What::Handled { change, .. } => drop(self.done.insert(*change)),
+            What::Effect { changes, .. } => self.done.extend(changes),
+            What::Discarded { changes, .. } => {
+                self.dropped.extend(changes);
+                self.parked.retain(|change| !changes.contains(change));
+            }
+            What::Checkpointed { feed, partition, position, unparked, parked, .. } => {
+                if let Some(lost) = unparked.iter().find(|change| !self.done.contains(change)) {
+                    return Err(format!(
+                        "change {lost} was taken out of what is parked, and nobody handled it"
+                    ));
+                }
+                self.parked.retain(|change| !unparked.contains(change));
+                self.parked.extend(parked);
+                self.checkpoint.insert((*feed, *partition), *position);
+                return self.check((*feed, *partition));
+            }
+            What::LeftParked { change, .. } => {
+                return Err(format!("nothing fails any more, and change {change} is still parked"));
+            }
+            What::Over => {
+                let lost = |change: &&u64| !self.done.contains(change) && !self.dropped.contains(change);
+                if let Some(change) = self.committed.iter().find(lost) {
+                    return Err(format!("change {change} was never handled"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

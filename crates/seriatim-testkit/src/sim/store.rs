@@ -1,0 +1,380 @@
+//! The store as hosts reach it: the library's own store in memory, behind a network that fails.
+//!
+//! What took effect is written down here, in the step in which it did. The deliberate bugs of stores are built in here too.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use seriatim::change::{Change, Position};
+use seriatim::lease::{Lease, LeaseId, LeaseView, Liveness, View};
+use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
+use seriatim::simulation::{Mutant, has};
+use seriatim::store::{
+    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, MemoryStore,
+    OnRewind, ParkedObject, Renewal, Session, Store, StoreError,
+};
+use seriatim::value::Key;
+
+use super::history::What;
+use super::scheduler::Machine;
+use super::world::{Link, here, record};
+
+/// The number in the name of a feed.
+pub fn feed_number(feed: &FeedName) -> u32 {
+    feed.as_str().trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().unwrap_or(0)
+}
+
+/// A position as a number: what checkers compare.
+pub fn place(position: &Position) -> u64 {
+    position.as_number().unwrap_or(0)
+}
+
+/// What all hosts share.
+#[derive(Clone)]
+pub struct ModelStore {
+    /// The store itself, without faults.
+    pub inner: MemoryStore,
+    sessions: Arc<Mutex<BTreeMap<SessionId, Machine>>>,
+    tells_dead: bool,
+}
+
+impl ModelStore {
+    /// An empty store. One that `tells_dead` knows when a process has died.
+    pub fn new(tells_dead: bool) -> Self {
+        ModelStore { inner: MemoryStore::new(), sessions: Arc::default(), tells_dead }
+    }
+
+    fn liveness(&self, session: &SessionId) -> Liveness {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        match sessions.get(session) {
+            _ if !self.tells_dead => Liveness::Unknown,
+            Some(machine) if here().scheduler.has_crashed(*machine) => Liveness::Dead,
+            Some(_) => Liveness::Alive,
+            None => Liveness::Unknown,
+        }
+    }
+
+    async fn lease(&self, id: &LeaseId) -> Option<LeaseView> {
+        let view = self.inner.view(std::slice::from_ref(&id.feed)).await.ok()?;
+        view.leases.into_iter().find(|lease| lease.id == *id)
+    }
+
+    /// The lease as its present owner would hold it: for stores that do not look at the epoch.
+    async fn whoever_owns(&self, lease: &Lease) -> Lease {
+        let Some(now) = self.lease(&lease.id).await else { return lease.clone() };
+        let session = now.owner.map_or_else(|| lease.session.clone(), |owner| owner.session);
+        Lease { epoch: now.epoch, session, ..lease.clone() }
+    }
+
+    async fn join(
+        &self,
+        host: &HostName,
+        feeds: &[FeedName],
+        replacing: Option<&SessionId>,
+        machine: Machine,
+    ) -> Result<Session, JoinError> {
+        let mut joined = self.inner.join(host, feeds, replacing).await;
+        if let Err(JoinError::NameTaken { session, host: taken, beat, .. }) = joined {
+            let liveness = self.liveness(&session);
+            joined = match liveness {
+                Liveness::Dead => self.inner.join(host, feeds, Some(&session)).await,
+                _ => Err(JoinError::NameTaken { session, host: taken, beat, liveness }),
+            };
+        }
+        let session = joined?;
+        here().record_on(machine, What::Joined { session: session.id.to_string() });
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(session.id.clone(), machine);
+        Ok(session)
+    }
+
+    async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
+        let mut view = self.inner.view(feeds).await?;
+        view.hosts.iter_mut().for_each(|host| host.liveness = self.liveness(&host.session));
+        Ok(view)
+    }
+
+    async fn acquire(
+        &self,
+        session: &Session,
+        seen: &LeaseView,
+        machine: Machine,
+    ) -> Result<Option<Lease>, StoreError> {
+        let before = self.lease(&seen.id).await;
+        let seen = match (&before, has(Mutant::AcquireWithoutCompare)) {
+            (Some(now), true) => now.clone(),
+            _ => seen.clone(),
+        };
+        let lease = self.inner.acquire(session, &seen).await?;
+        if let (Some(lease), Some(before)) = (&lease, before)
+            && before.epoch != lease.epoch
+        {
+            let from = before.owner.map(|owner| owner.session.to_string());
+            let (feed, partition) = (feed_number(&lease.id.feed), lease.id.partition.0);
+            here().record_on(
+                machine,
+                What::Acquired { feed, partition, epoch: lease.epoch.0, from, seen: seen.epoch.0 },
+            );
+        }
+        Ok(lease)
+    }
+
+    async fn renew(
+        &self,
+        session: &Session,
+        leases: &[Lease],
+        machine: Machine,
+    ) -> Result<Vec<Renewal>, StoreError> {
+        let mut renewals = self.inner.renew(session, leases).await?;
+        if has(Mutant::RenewWithoutEpoch) {
+            for renewal in renewals.iter_mut().filter(|renewal| **renewal == Renewal::Lost) {
+                *renewal = Renewal::Kept { hand_over_to: None };
+            }
+        }
+        let kept = leases.iter().zip(&renewals).filter(|(_, renewal)| **renewal != Renewal::Lost);
+        let kept = kept.map(|(lease, _)| (feed_number(&lease.id.feed), lease.id.partition.0, lease.epoch.0));
+        let leases = kept.collect();
+        here().record_on(machine, What::Renewed { session: session.id.to_string(), leases });
+        Ok(renewals)
+    }
+
+    async fn release(
+        &self,
+        lease: &Lease,
+        keep_for: Option<&HostName>,
+        machine: Machine,
+    ) -> Result<(), StoreError> {
+        let held =
+            if has(Mutant::ReleaseWithoutEpoch) { self.whoever_owns(lease).await } else { lease.clone() };
+        let owned = self.lease(&held.id).await.is_some_and(|now| {
+            now.epoch == held.epoch && now.owner.is_some_and(|owner| owner.session == held.session)
+        });
+        self.inner.release(&held, keep_for).await?;
+        if owned {
+            let (feed, partition) = (feed_number(&lease.id.feed), lease.id.partition.0);
+            here().record_on(machine, What::Released { feed, partition, epoch: lease.epoch.0 });
+        }
+        Ok(())
+    }
+
+    async fn request_hand_over(
+        &self,
+        seen: &LeaseView,
+        to: &HostName,
+        machine: Machine,
+    ) -> Result<bool, StoreError> {
+        let asked = self.inner.request_hand_over(seen, to).await?;
+        if asked {
+            let (feed, partition) = (feed_number(&seen.id.feed), seen.id.partition.0);
+            here().record_on(machine, What::AskedFor { feed, partition });
+        }
+        Ok(asked)
+    }
+
+    /// Writes a checkpoint, in one step with an effect on these changes.
+    pub async fn checkpoint(
+        &self,
+        lease: &Lease,
+        checkpoint: &Checkpoint,
+        effect: Option<&[u64]>,
+        machine: Machine,
+    ) -> Result<(), CheckpointError> {
+        let held =
+            if has(Mutant::CheckpointWithoutEpoch) { self.whoever_owns(lease).await } else { lease.clone() };
+        let (feed, partition, epoch) = (feed_number(&lease.id.feed), lease.id.partition.0, lease.epoch.0);
+        let mut now = checkpoint.clone();
+        if has(Mutant::ParkInASecondStep) {
+            now.parked.clear();
+        }
+        let written = self.inner.checkpoint(&held, &now).await;
+        match &written {
+            Err(CheckpointError::Fenced { .. }) => {
+                here().record_on(machine, What::Fenced { feed, partition, epoch });
+            }
+            Err(_) => {}
+            Ok(()) => {
+                let world = here();
+                if let Some(changes) = effect.filter(|changes| !changes.is_empty()) {
+                    let changes = changes.to_vec();
+                    world.record_on(machine, What::Effect { feed, partition, epoch, changes });
+                }
+                let unparked = now.unparked.iter().flat_map(|done| done.ids.clone()).collect();
+                let parked = now.parked.iter().map(|parking| parking.change.id).collect();
+                let position = place(&now.position);
+                world.record_on(
+                    machine,
+                    What::Checkpointed { feed, partition, epoch, position, unparked, parked },
+                );
+            }
+        }
+        written?;
+        if has(Mutant::ParkInASecondStep) && !checkpoint.parked.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            let rest = Checkpoint { unparked: Vec::new(), ..checkpoint.clone() };
+            self.inner.checkpoint(&held, &rest).await?;
+            let parked = rest.parked.iter().map(|parking| parking.change.id).collect();
+            let (position, unparked) = (place(&rest.position), Vec::new());
+            here().record_on(
+                machine,
+                What::Checkpointed { feed, partition, epoch, position, unparked, parked },
+            );
+        }
+        Ok(())
+    }
+
+    /// A person drops the first change of a parked object, or all of them.
+    pub async fn discard(&self, feed: &FeedName, key: &Key, what: Discard) -> Result<(), StoreError> {
+        let kept = self.inner.parked_changes(feed, key, usize::MAX).await?;
+        if let Discarding::Done(count) = self.inner.discard_parked(feed, key, what, "a whim").await? {
+            let changes = kept.iter().take(count as usize).map(|change| change.id).collect();
+            record(What::Discarded { feed: feed_number(feed), changes });
+        }
+        Ok(())
+    }
+}
+
+/// The store as one life of a host reaches it.
+#[derive(Clone)]
+pub struct SimStore {
+    /// What all hosts share.
+    pub model: ModelStore,
+    /// The way to it.
+    pub link: Link,
+}
+
+/// Makes a call with copies of its arguments: it may take effect after its caller is gone.
+macro_rules! call {
+    ($self:ident, $name:literal, |$model:ident $(, $argument:ident)*| $effect:expr) => {{
+        let $model = $self.model.clone();
+        $(let $argument = $argument.to_owned();)*
+        $self.link.call($name, async move { $effect.await }).await
+    }};
+}
+
+#[async_trait]
+impl Store for SimStore {
+    async fn identity(&self) -> Result<StoreId, StoreError> {
+        self.model.inner.identity().await
+    }
+
+    async fn join(
+        &self,
+        host: &HostName,
+        feeds: &[FeedName],
+        replacing: Option<&SessionId>,
+    ) -> Result<Session, JoinError> {
+        let (replacing, machine) = (replacing.cloned(), self.link.machine);
+        call!(self, "join", |model, host, feeds| model.join(&host, &feeds, replacing.as_ref(), machine))
+    }
+
+    async fn leave(&self, session: &Session) -> Result<(), StoreError> {
+        call!(self, "leave", |model, session| model.inner.leave(&session))
+    }
+
+    async fn ensure(&self, feed: &FeedName, partitions: u32, start: &Position) -> Result<(), EnsureError> {
+        call!(self, "ensure", |model, feed, start| model.inner.ensure(&feed, partitions, &start))
+    }
+
+    async fn feeds(&self) -> Result<Vec<FeedName>, StoreError> {
+        self.model.inner.feeds().await
+    }
+
+    async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
+        call!(self, "view", |model, feeds| model.view(&feeds))
+    }
+
+    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
+        let machine = self.link.machine;
+        call!(self, "acquire", |model, session, seen| model.acquire(&session, &seen, machine))
+    }
+
+    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
+        let machine = self.link.machine;
+        call!(self, "renew", |model, session, leases| model.renew(&session, &leases, machine))
+    }
+
+    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
+        let machine = self.link.machine;
+        call!(self, "request hand-over", |model, seen, to| model.request_hand_over(&seen, &to, machine))
+    }
+
+    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
+        let (keep_for, machine) = (keep_for.cloned(), self.link.machine);
+        call!(self, "release", |model, lease| model.release(&lease, keep_for.as_ref(), machine))
+    }
+
+    async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        let machine = self.link.machine;
+        call!(self, "checkpoint", |model, lease, checkpoint| model.checkpoint(
+            &lease,
+            &checkpoint,
+            None,
+            machine
+        ))
+    }
+
+    async fn rewind(
+        &self,
+        seen: &LeaseView,
+        position: &Position,
+        parked: OnRewind,
+    ) -> Result<bool, StoreError> {
+        self.model.inner.rewind(seen, position, parked).await
+    }
+
+    async fn parked(
+        &self,
+        feed: &FeedName,
+        partition: Option<Partition>,
+    ) -> Result<Vec<ParkedObject>, StoreError> {
+        call!(self, "list parked", |model, feed| model.inner.parked(&feed, partition))
+    }
+
+    async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError> {
+        call!(self, "look at parked", |model, feed, key| model.inner.parked_object(&feed, &key))
+    }
+
+    async fn parked_changes(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        limit: usize,
+    ) -> Result<Vec<Change>, StoreError> {
+        let mut changes =
+            call!(self, "read parked", |model, feed, key| model.inner.parked_changes(&feed, &key, limit))?;
+        if has(Mutant::ParkedOutOfOrder) {
+            changes.reverse();
+        }
+        Ok(changes)
+    }
+
+    async fn retry_parked(&self, feed: &FeedName, key: Option<&Key>) -> Result<u64, StoreError> {
+        self.model.inner.retry_parked(feed, key).await
+    }
+
+    async fn discard_parked(
+        &self,
+        feed: &FeedName,
+        key: &Key,
+        what: Discard,
+        reason: &str,
+    ) -> Result<Discarding, StoreError> {
+        self.model.inner.discard_parked(feed, key, what, reason).await
+    }
+
+    async fn discarded(&self, feed: &FeedName, limit: usize) -> Result<Vec<Discarded>, StoreError> {
+        self.model.inner.discarded(feed, limit).await
+    }
+
+    fn keeps_chains(&self) -> bool {
+        self.model.inner.keeps_chains()
+    }
+
+    async fn chained(&self, feed: &FeedName, keys: &[Key]) -> Result<Vec<Option<u64>>, StoreError> {
+        call!(self, "look at the chain", |model, feed, keys| model.inner.chained(&feed, &keys))
+    }
+
+    async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
+        self.model.inner.forget(feed).await
+    }
+}
