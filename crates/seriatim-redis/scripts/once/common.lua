@@ -44,9 +44,12 @@ end
 local function beats() redis.call('HSET', key, 'beat_at', whole(now), 'life', life()) end
 
 local function complete(expires, kept, result)
-  redis.call('HDEL', key, 'expires_on')
-  redis.call('HSET', key, 'state', 'completed', 'completed_at', whole(now), 'kept', kept, 'result', result)
-  if expires ~= '' then redis.call('HSET', key, 'expires_on', second_after(expires)) end
+  if expires == '' then
+    redis.call('HDEL', key, 'expires_on')
+    redis.call('HSET', key, 'state', 'completed', 'completed_at', whole(now), 'kept', kept, 'result', result)
+  else
+    redis.call('HSET', key, 'state', 'completed', 'completed_at', whole(now), 'kept', kept, 'result', result, 'expires_on', second_after(expires))
+  end
   remove_after(expires)
 end
 

@@ -4,10 +4,10 @@ local is = redis.call('HMGET', key, 'state', 'attempt', 'beat', 'number', 'expir
 local as_seen = is[1] == 'running' and is[2] == ARGV[6] and is[3] == ARGV[7]
 if not is[1] or has_expired(is[1], is[5]) or as_seen then
   local number = (tonumber(is[4]) or 0) + 1
-  redis.call('DEL', key)
-  redis.call('HSET', key, 'state', 'running', 'attempt', ARGV[3], 'number', number, 'beat', 0, 'started_at', whole(now), 'limit', ARGV[4])
-  beats()
-  redis.call('ZADD', index, 0, signal)
+  if is[1] then redis.call('DEL', key) else redis.call('ZADD', index, 0, signal) end
+  local at = whole(now)
+  redis.call('HSET', key, 'state', 'running', 'attempt', ARGV[3], 'number', number, 'beat', 0, 'started_at', at, 'limit', ARGV[4],
+    'beat_at', at, 'life', life())
   remove_after(ARGV[5])
   return {number}
 end

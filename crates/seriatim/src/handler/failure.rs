@@ -35,7 +35,7 @@ pub struct Failure {
     /// Which of the changes after the culprit are done all the same, by their places, where the handler knows.
     pub done: Vec<usize>,
     /// Which of the changes may have been done all the same, by their places: they were begun, and no answer came.
-    pub unanswered: Vec<usize>,
+    pub unanswered: Box<[usize]>,
 }
 
 impl Failure {
@@ -47,7 +47,7 @@ impl Failure {
             retry_after: None,
             culprit: None,
             done: Vec::new(),
-            unanswered: Vec::new(),
+            unanswered: Box::default(),
         }
     }
 

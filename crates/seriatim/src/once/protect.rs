@@ -13,8 +13,8 @@ use crate::store::StoreError;
 
 /// One completion in so many sweeps, and then removes a multiple of what was added since the last sweep: the ledger stays bounded
 /// however short-lived the callers are.
-const SWEEP_ONE_IN: u32 = 64;
-const SWEEP_AT_MOST: usize = 256;
+const SWEEP_ONE_IN: u32 = 256;
+const SWEEP_AT_MOST: usize = 1024;
 
 /// An effect that was protected.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -89,6 +89,8 @@ impl OnceHandler {
         }
         let handed_on: Vec<Change> = claims.iter().map(|(place, _)| changes[*place].clone()).collect();
         let told = Told::default();
+        let checkpointer = context.checkpointer.among(claims.iter().map(|(place, _)| *place));
+        let context = &Context { checkpointer, ..context.clone() };
         let ended = self.watched(&handed_on, round, context, &told).await;
         match ended {
             Err(Ended::Stopped(why)) => Err(stopped(&why)),
