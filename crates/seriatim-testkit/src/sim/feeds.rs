@@ -58,6 +58,7 @@ fn settings(plan: &Plan) -> FeedSettings {
     FeedSettings {
         batch: plan.batch,
         concurrency: plan.concurrency,
+        chain: plan.chain,
         timeout: TIMEOUT,
         retry: Retry { attempts: plan.attempts, backoff, ..Retry::default() },
         ..FeedSettings::default()
@@ -167,8 +168,8 @@ fn ill(change: &Change) -> Option<Failure> {
     let poison = world.plan.poison;
     if world.is_cured() {
         None
-    } else if poison > 0 && change.id % poison == 0 {
-        Some(if change.id % 2 == 0 { Failure::poison("poison") } else { Failure::change("always") })
+    } else if poison > 0 && change.id.is_multiple_of(poison) {
+        Some(if change.id.is_multiple_of(2) { Failure::poison("poison") } else { Failure::change("always") })
     } else {
         match world.draw(|random| random.u8(..80)) {
             0 => Some(Failure::target("away")),
@@ -191,6 +192,11 @@ impl Calling {
         world.coverage.borrow_mut().calls(link.machine, "handle");
         let lease = &context.lease;
         let (feed, partition, epoch) = (feed_number(&lease.id.feed), lease.id.partition.0, lease.epoch.0);
+        if world.plan.chain {
+            for change in changes {
+                world.record_on(link.machine, What::Linked { change: change.id, prev: change.prev });
+            }
+        }
         let changes = changes.iter().map(|change| change.id).collect();
         world.record_on(link.machine, What::Began { call, feed, partition, epoch, changes });
         Calling { call, link: link.clone() }

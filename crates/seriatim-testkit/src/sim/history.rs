@@ -102,6 +102,11 @@ pub enum What {
         epoch: u64,
         changes: Vec<u64>,
     },
+    /// What a handler is told of the change before it, in a feed with a chain.
+    Linked {
+        change: u64,
+        prev: Option<u64>,
+    },
     Handled {
         call: u64,
         change: u64,

@@ -106,6 +106,8 @@ pub struct Plan {
     pub flaky: u8,
     /// So many changes in 60 take a handler longer.
     pub slow: u8,
+    /// The feed's changes are linked.
+    pub chain: bool,
     /// The store can tell a dead process.
     pub tells_dead: bool,
     /// What goes wrong.
@@ -141,6 +143,7 @@ impl Plan {
             poison: if random.bool() { random.u64(3..12) } else { 0 },
             flaky: random.u8(..16),
             slow: random.u8(..30),
+            chain: random.bool(),
             tells_dead: random.bool(),
             faults,
         }

@@ -121,10 +121,10 @@ impl Checker for Signals {
             What::LastlyRecorded { signal, run: None } => {
                 return Err(format!("signal {signal} is not completed, and nothing fails any more"));
             }
-            What::LastlyRecorded { signal, run: Some(run) } => {
-                if self.told.get(signal).is_some_and(|told| told != run) {
-                    return Err(format!("signal {signal}: callers were told of another run than {run}"));
-                }
+            What::LastlyRecorded { signal, run: Some(run) }
+                if self.told.get(signal).is_some_and(|told| told != run) =>
+            {
+                return Err(format!("signal {signal}: callers were told of another run than {run}"));
             }
             _ => {}
         }

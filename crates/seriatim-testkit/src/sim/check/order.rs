@@ -40,6 +40,16 @@ impl Order {
         Ok(())
     }
 
+    /// In a chain, each change names the one before it.
+    fn follows(&self, change: u64, prev: Option<u64>) -> Result<(), String> {
+        let of_object = self.key.get(&change).and_then(|key| self.committed.get(key));
+        let before = of_object.into_iter().flatten().take_while(|other| **other != change).last().copied();
+        match before == prev {
+            true => Ok(()),
+            false => Err(format!("change {change} says that it follows {prev:?}, and it follows {before:?}")),
+        }
+    }
+
     fn begins(&mut self, call: u64, machine: Machine, changes: &[u64]) -> Result<(), String> {
         let keys: BTreeSet<i64> = changes.iter().filter_map(|change| self.key.get(change).copied()).collect();
         let clash = |other: &Call| !other.paused && other.keys.iter().any(|key| keys.contains(key));
@@ -67,6 +77,7 @@ impl Checker for Order {
                 self.key.insert(*change, *key);
             }
             What::Began { call, changes, .. } => return self.begins(*call, entry.machine, changes),
+            What::Linked { change, prev } => return self.follows(*change, *prev),
             What::Ended { call } => drop(self.calls.remove(call)),
             What::Paused => {
                 self.paused.insert(entry.machine);

@@ -112,6 +112,12 @@ fn g2_overtaking_and_two_at_once_are_rejected() {
     rejects("G2", "before change 2", then(overtakes));
     let together = vec![committed(2, 7), began(1, 2, &[2]), began(2, 3, &[2])];
     rejects("G2", "at the same object", then(together));
+    rejects(
+        "G2",
+        "says that it follows",
+        then(vec![committed(2, 7), (1, What::Linked { change: 2, prev: None })]),
+    );
+    assert_eq!(verdict(then(vec![committed(2, 7), (1, What::Linked { change: 2, prev: Some(1) })])), "fine");
     // Nobody can keep a process that stands still from going on later.
     let zombie = vec![committed(2, 7), began(1, 2, &[2]), (1, What::Paused), began(2, 3, &[2])];
     assert_eq!(verdict(then(zombie)), "fine");
