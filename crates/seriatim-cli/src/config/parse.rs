@@ -253,6 +253,10 @@ fn chain(section: &Section<'_>, capture: CaptureKind, database: &Database) -> Re
         CaptureKind::Journal if by_other_key => Err(setting
             .wrong("cannot go with `key` for a journal in PostgreSQL: only the changes of one row have ids that rise")
             .help("leave `key` out, so that the primary key is the key, or use capture = \"log\"")),
+        // What is handed out again after a crash, by another filter than before, would have another chain than consumers know.
+        _ if section.get("where")?.is_some() => Err(setting
+            .wrong("cannot go with `where`: with another filter, changes would name others before them than consumers know")
+            .help("remove one of the two; a handler may leave out rows that it has no use for")),
         CaptureKind::Journal | CaptureKind::Log => Ok(true),
     }
 }

@@ -51,7 +51,7 @@ proptest! {
     fn any_text_is_a_configuration_or_a_sentence(text in prop_oneof![r"\PC{0,80}", nearly_a_configuration()]) {
         let environment = Environment::of([]);
         if let Err(error) = Config::parse(Path::new("seriatim.toml"), &text, &environment) {
-            prop_assert!(!error.to_string().is_empty());
+            prop_assert!(!error.sentence().is_empty());
         }
     }
 

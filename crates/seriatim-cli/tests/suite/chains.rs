@@ -193,6 +193,9 @@ fn where_there_can_be_no_chain_it_is_refused() {
     orders.shop.reconfigure("chain = true", "chain = \"yes\"");
     orders.shop.run("check").expect(2, &["feed.totals.chain"]);
     orders.shop.reconfigure("chain = \"yes\"", "chain = true");
+    orders.shop.reconfigure("chain = true", "chain = true\nwhere = \"amount > 1\"");
+    orders.shop.run("check").expect(2, &["cannot go with `where`"]);
+    orders.shop.reconfigure("\nwhere = \"amount > 1\"", "");
     orders.shop.reconfigure("capture = \"journal\"", "capture = \"window\"\nchanged_at = \"amount\"");
     orders.shop.run("check").expect(2, &["is for journal and log feeds"]);
     let server = Postgres::shared();
