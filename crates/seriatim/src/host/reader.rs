@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::change::Position;
+use crate::clock;
 use crate::handler::Backoff;
 use crate::name::Partition;
 use crate::source::{Cursor, Feed, Limit, Slice, SourceError};
@@ -22,6 +23,10 @@ const LIMIT: Limit = Limit { rows: 4096, bytes: 4 << 20 };
 
 /// How long the first to ask waits for the others, so that one pass serves them all.
 const GATHER: Duration = Duration::from_millis(2);
+
+/// How long it waits at most for those whom the last pass served, if that pass took as long: a pass for each of them alone would
+/// take longer than the wait.
+const GATHER_AGAIN: Duration = Duration::from_millis(50);
 
 /// One pass of so many is for whoever has waited longest.
 const TURNS: u32 = 4;
@@ -70,7 +75,16 @@ pub(super) fn spawn(feed: Arc<dyn Feed>, idle: Duration) -> ReaderHandle {
     let (wants, questions) = mpsc::unbounded_channel();
     let open = Arc::new(AtomicUsize::new(0));
     let handle = ReaderHandle { wants, open: Arc::clone(&open) };
-    let reader = Reader { feed, idle, questions, open, waiting: VecDeque::new(), turn: 0, end: None };
+    let reader = Reader {
+        feed,
+        idle,
+        questions,
+        open,
+        waiting: VecDeque::new(),
+        turn: 0,
+        end: None,
+        last: Pass::default(),
+    };
     tasks::spawn(reader.run());
     handle
 }
@@ -85,6 +99,14 @@ struct Reader {
     turn: u32,
     /// Where the last pass ended if it found nothing, and whom it told so.
     end: Option<End>,
+    last: Pass,
+}
+
+/// A pass over the source.
+#[derive(Default)]
+struct Pass {
+    served: HashSet<Partition>,
+    took: Duration,
 }
 
 struct End {
@@ -104,9 +126,12 @@ impl Reader {
         while self.gather().await {
             self.wait_at_the_end().await;
             let cursors = self.next_cursors();
+            let began = clock::now();
             match self.feed.read(&cursors, LIMIT).await {
                 Ok(slices) => {
                     failed = 0;
+                    let served = slices.iter().map(|slice| slice.partition).collect();
+                    self.last = Pass { served, took: began.elapsed() };
                     self.deliver(slices);
                 }
                 Err(error @ SourceError::Unavailable { .. }) => {
@@ -128,17 +153,29 @@ impl Reader {
                 None => return false,
             }
         }
-        let all_are_here = |reader: &Reader| reader.waiting.len() >= reader.open.load(Ordering::Relaxed);
+        self.gather_more(None, GATHER).await;
+        if self.last.took > GATHER {
+            let here: HashSet<_> = self.waiting.iter().map(|want| want.cursor.partition).collect();
+            let missing = &self.last.served - &here;
+            self.gather_more(Some(missing), (self.last.took - GATHER).min(GATHER_AGAIN)).await;
+        }
+        true
+    }
+
+    /// Until everybody has asked, or those who are missing have.
+    async fn gather_more(&mut self, mut missing: Option<HashSet<Partition>>, at_most: Duration) {
         let others = async {
-            while !all_are_here(self) {
-                match self.questions.recv().await {
-                    Some(want) => self.waiting.push_back(want),
-                    None => break,
+            while self.waiting.len() < self.open.load(Ordering::Relaxed)
+                && missing.as_ref().is_none_or(|missing| !missing.is_empty())
+            {
+                let Some(want) = self.questions.recv().await else { break };
+                if let Some(missing) = &mut missing {
+                    missing.remove(&want.cursor.partition);
                 }
+                self.waiting.push_back(want);
             }
         };
-        drop(tokio::time::timeout(GATHER, others).await);
-        true
+        drop(tokio::time::timeout(at_most, others).await);
     }
 
     /// When all who wait know that there was nothing, waits for the source, or for somebody who does not know.
