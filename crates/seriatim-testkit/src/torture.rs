@@ -22,18 +22,19 @@ use crate::sim::{Violation, run_with};
 /// use seriatim_testkit::torture;
 ///
 /// // Keeps the latest value of each object: told twice, it does the same again.
-/// let latest = Arc::new(Mutex::new(BTreeMap::new()));
+/// let latest = Arc::new(Mutex::new(BTreeMap::<String, Option<Value>>::new()));
 /// let kept = latest.clone();
 /// let report = torture(move |change: Change, _: Context| {
 ///     let kept = kept.clone();
 ///     async move {
-///         let (Some(row), Some(key)) = (&change.after, &change.key) else { return Ok(()) };
-///         kept.lock().unwrap().insert(key.to_string(), row.get("value").cloned());
+///         if let (Some(row), Some(key)) = (&change.after, &change.key) {
+///             kept.lock().unwrap().insert(key.to_string(), row.get("value").cloned());
+///         }
 ///         Ok::<(), Failure>(())
 ///     }
 /// });
-/// assert_eq!(report.lost, []);
-/// assert!(report.twice.len() > 0, "a host that dies leaves changes that come again: {report}");
+/// assert!(report.lost.is_empty() && report.broken.is_none(), "{report}");
+/// assert!(!report.twice.is_empty(), "a host that dies leaves changes that come again: {report}");
 /// // After all that, each object has the value of its last change.
 /// for (object, value) in report.latest() {
 ///     assert_eq!(latest.lock().unwrap()[&format!("{{\"id\":{object}}}")], Some(Value::Integer(value as i64)));

@@ -266,6 +266,7 @@ async fn watched(
     changes: &[Change],
     context: &Context,
 ) -> Result<(), Failure> {
+    rest().await;
     let handled = handler.handle(changes, context).await;
     let culprit = match &handled {
         Ok(()) => None,
@@ -278,7 +279,14 @@ async fn watched(
             Some(_) => record(What::Failed { call, change: change.id }),
         }
     }
+    // What was done and not said yet is done again after a crash.
+    rest().await;
     handled
+}
+
+async fn rest() {
+    let time = draw(|random| random.u64(..200));
+    tokio::time::sleep(Duration::from_millis(time)).await;
 }
 
 /// A handler whose effect is in the checkpoint's transaction.

@@ -83,6 +83,32 @@ fn a_worker_that_cannot_be_heard_stops_what_it_is_sending() {
     });
 }
 
+/// A host that stands still for a little longer than its leases last, in the middle of handlers that fail.
+fn stands_still(seed: u64) -> Plan {
+    let pause = |after| Fault { host: 0, after, nth: 3, kind: Kind::Pause(9_500 + seed * 20) };
+    let scene = if seed.is_multiple_of(2) { Scene::Plain } else { Scene::Transactional };
+    let plan = Plan::in_scene(seed, scene);
+    Plan {
+        hosts: 2,
+        batch: 6,
+        flaky: 30,
+        slow: 29,
+        changes: 40,
+        chaos: 40_000,
+        burst: 30_000,
+        faults: vec![pause(4_000), pause(20_000)],
+        ..plan
+    }
+}
+
+#[test]
+fn a_host_that_stood_still_begins_no_further_attempt() {
+    for_each(0..150, |seed| {
+        let found = run(&stands_still(seed), None).violation;
+        assert!(found.is_none(), "seed {seed}: {found:?}");
+    });
+}
+
 /// The scenes in which a deliberate bug can show.
 fn scenes(mutant: Mutant) -> &'static [Scene] {
     match mutant {

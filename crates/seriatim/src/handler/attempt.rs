@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::retry::Verdict;
 use super::target::{Target, Turn};
 use super::tries::Try;
 use super::{Checkpointer, CommitError, Context, Failure, FailureKind, Retry, Then};
 use crate::change::{Change, Position};
+use crate::clock;
 use crate::lease::Lease;
 use crate::order::EventId;
 use crate::store::{Chained, Checkpoint, CheckpointError, ParkedFailure, ParkedState, Parking, StoreError};
@@ -87,6 +89,8 @@ pub(crate) struct Rules {
     pub timeout: Duration,
     /// Turns true when the host or the partition is closing: no further attempt begins.
     pub closing: watch::Receiver<bool>,
+    /// Until when the lease can be trusted: nothing begins after that, also on a host that stood still and goes on.
+    pub trusted_until: watch::Receiver<Instant>,
     /// What is known about the target.
     pub target: Arc<Target>,
     /// Where the handler vouches for what it has done, if that is its own to say.
@@ -157,6 +161,7 @@ impl<'a> Attempts<'a> {
         passed: u64,
         attempt: u32,
     ) -> Result<(), CommitError> {
+        self.rules.may_begin()?;
         let context = self.rules.context(&self.lease, attempt);
         let aside = self.aside.range(..passed).map(|(_, parking)| parking.clone()).collect();
         let then = self.rules.chained(changes, Checkpoint::parking(upto.clone(), aside));
@@ -322,6 +327,21 @@ impl<'a> Attempts<'a> {
 }
 
 impl Rules {
+    /// Whether an attempt may begin: others may have the lease already when this host could not renew it in time.
+    pub fn may_begin(&self) -> Result<(), CommitError> {
+        #[cfg(feature = "simulation")]
+        if crate::simulation::has(crate::simulation::Mutant::TrustForever) {
+            return Ok(());
+        }
+        match clock::now() < *self.trusted_until.borrow() {
+            true => Ok(()),
+            false => {
+                Err(StoreError::unavailable("handling changes", "the lease could not be renewed in time")
+                    .into())
+            }
+        }
+    }
+
     /// What a handler gets to know in a call.
     pub fn context(&self, lease: &Arc<Lease>, attempt: u32) -> Context {
         let checkpointer = self.word.clone().unwrap_or_default();

@@ -60,7 +60,10 @@ impl Tail {
                 0 => u64::from(self.failed > 0),
                 _ => count as u64,
             };
-            let tried = tries.attempt(&self.changes[..count], &self.done(count, position), &context).await;
+            let tried = match rules.may_begin() {
+                Ok(()) => tries.attempt(&self.changes[..count], &self.done(count, position), &context).await,
+                Err(lapsed) => Err(lapsed),
+            };
             effort.vouched = rules.word.as_ref().and_then(|word| word.take()).or(effort.vouched);
             let failure = match tried {
                 Ok(()) => {

@@ -357,6 +357,7 @@ impl Running {
             retry: settings.retry,
             timeout: settings.timeout,
             closing: self.quit.subscribe(),
+            trusted_until: self.setup.trusted_until.clone(),
             target,
             word,
             chain: settings.chain,
