@@ -285,7 +285,7 @@ async fn watched(
 }
 
 async fn rest() {
-    let time = draw(|random| random.u64(..200));
+    let time = draw(|random| random.u64(..500));
     tokio::time::sleep(Duration::from_millis(time)).await;
 }
 

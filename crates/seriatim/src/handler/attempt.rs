@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -91,6 +92,8 @@ pub(crate) struct Rules {
     pub closing: watch::Receiver<bool>,
     /// Until when the lease can be trusted: nothing begins after that, also on a host that stood still and goes on.
     pub trusted_until: watch::Receiver<Instant>,
+    /// True when it is known that somebody else has the lease.
+    pub gone: Arc<AtomicBool>,
     /// What is known about the target.
     pub target: Arc<Target>,
     /// Where the handler vouches for what it has done, if that is its own to say.
@@ -333,7 +336,8 @@ impl Rules {
         if crate::simulation::has(crate::simulation::Mutant::TrustForever) {
             return Ok(());
         }
-        match clock::now() < *self.trusted_until.borrow() {
+        let gone = self.gone.load(Ordering::Relaxed);
+        match !gone && clock::now() < *self.trusted_until.borrow() {
             true => Ok(()),
             false => {
                 Err(StoreError::unavailable("handling changes", "the lease could not be renewed in time")

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt as _;
 use tokio::sync::{oneshot, watch};
@@ -21,6 +22,8 @@ pub(super) struct Owned {
     pub halt: Option<oneshot::Sender<Halt>>,
     /// Once it is closing: when it is cut off.
     pub cut_off: Option<Instant>,
+    /// Set when it is halted: no attempt begins any more, whichever task runs first.
+    pub gone: Arc<AtomicBool>,
 }
 
 impl Owned {
@@ -40,6 +43,7 @@ impl Owned {
     }
 
     pub fn halt(&mut self, why: Halt) {
+        self.gone.store(true, Ordering::Relaxed);
         if let Some(halt) = self.halt.take() {
             // A partition that has just ended by itself does not listen any more.
             let _ = halt.send(why);
@@ -59,6 +63,7 @@ impl Keeper {
         let (closing, is_closing) = watch::channel(None);
         let (halt, halted) = oneshot::channel();
         let (asked, has_asked) = watch::channel(asked);
+        let gone: Arc<AtomicBool> = Arc::default();
         let setup = Setup {
             lease: lease.clone(),
             store: Arc::clone(&self.store),
@@ -68,10 +73,11 @@ impl Keeper {
             trusted_until: self.trusted_until.subscribe(),
             news: self.news.0.clone(),
             observers: Arc::clone(&self.observers),
+            gone: Arc::clone(&gone),
         };
         self.caught_up.remove(&lease.id);
         self.partitions.spawn(run(setup, halted));
-        let owned = Owned { closing, asked, halt: Some(halt), cut_off: None, lease };
+        let owned = Owned { closing, asked, halt: Some(halt), cut_off: None, gone, lease };
         self.owned.insert(owned.lease.id.clone(), owned);
     }
 }

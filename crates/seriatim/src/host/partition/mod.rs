@@ -17,6 +17,7 @@ mod word;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -100,6 +101,8 @@ pub(super) struct Setup {
     pub asked: watch::Receiver<u64>,
     pub news: mpsc::UnboundedSender<News>,
     pub observers: Arc<Observers>,
+    /// Turns true when the partition is halted.
+    pub gone: Arc<AtomicBool>,
 }
 
 struct Running {
@@ -358,6 +361,7 @@ impl Running {
             timeout: settings.timeout,
             closing: self.quit.subscribe(),
             trusted_until: self.setup.trusted_until.clone(),
+            gone: Arc::clone(&self.setup.gone),
             target,
             word,
             chain: settings.chain,
