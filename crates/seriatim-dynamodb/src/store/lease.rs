@@ -127,7 +127,9 @@ impl DynamoDbStore {
             .set("sessionId = :new_session", ":new_session", text(session.id.as_str()))
             .set("leaseEpoch = :next", ":next", number(seen.epoch.next().0))
             .remove("handOverTo");
-        let update = as_seen(update, seen).in_transaction(&self.table);
+        let update =
+            as_seen(update, seen).and_if("leaseVersion = :version").value(":version", number(seen.version));
+        let update = update.in_transaction(&self.table);
         let transacted = self.transact("acquiring a lease in", vec![update, self.is_joined(session)]).await?;
         if matches!(transacted, Transacted::Refused(_)) && !self.has_joined(session).await? {
             return Ok(None);

@@ -113,12 +113,12 @@ pub(super) async fn acquire(
     seen: &LeaseView,
 ) -> Result<Option<Lease>, StoreError> {
     let lease = Seen::of(seen);
-    let (host, me) = (session.host.as_str(), session.id.as_str());
+    let (host, me, version) = (session.host.as_str(), session.id.as_str(), seen.version.cast_signed());
     let taken = database
         .query(
             "acquiring a lease in",
             ACQUIRE,
-            &[&lease.feed, &lease.partition, &host, &me, &lease.epoch, &lease.session],
+            &[&lease.feed, &lease.partition, &host, &me, &lease.epoch, &lease.session, &version],
         )
         .await?;
     let lease = |row: &Row| {

@@ -204,7 +204,8 @@ impl Store for RedisStore {
 
     async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
         let Seen { feed, partition, session: owner, epoch, next } = Seen::of(seen);
-        let arguments = [feed, &partition, owner, &epoch, &next, session.host.as_str(), session.id.as_str()];
+        let (host, id, version) = (session.host.as_str(), session.id.as_str(), seen.version.to_string());
+        let arguments = [feed, &partition, owner, &epoch, &next, host, id, &version];
         let answer = self.run("acquiring a lease", &self.scripts.acquire, &arguments).await?;
         Ok(reply::acquired(answer, &seen.id, session)?)
     }

@@ -91,6 +91,7 @@ struct Current {
     epoch: Epoch,
     position: Position,
     hand_over_to: Option<HostName>,
+    version: u64,
 }
 
 impl Current {
@@ -125,6 +126,7 @@ fn current(connection: &Connection, id: &LeaseId) -> Result<Option<Current>> {
             epoch: rows::epoch(row, 1)?,
             position: rows::position(row, 2)?,
             hand_over_to: rows::optional(row, 3, rows::host_name)?,
+            version: rows::number(row, 4)?,
         })
     });
     current.optional()
@@ -150,7 +152,7 @@ pub(super) fn acquire(connection: &Connection, session: &Session, seen: &LeaseVi
         let epoch = current.epoch;
         return Ok(Some(current.into_lease(&seen.id, &session.id, epoch)));
     }
-    if !current.is_as_seen(seen) {
+    if !current.is_as_seen(seen) || current.version != seen.version {
         return Ok(None);
     }
     connection.execute(ACQUIRE, (seen.id.feed.as_str(), seen.id.partition.0, host, id))?;

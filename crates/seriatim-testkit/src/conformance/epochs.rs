@@ -108,3 +108,16 @@ pub async fn versions_move_with_every_renewal(harness: &impl Harness) {
     assert_ne!(stage.see(0).await.version, before[0]);
     assert_ne!(stage.see(1).await.version, before[1]);
 }
+
+/// Its owner counts on keeping it for as long as its renewals last.
+pub async fn a_lease_that_was_renewed_since_it_was_seen_is_not_acquired(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    let silent = stage.see(0).await;
+    stage.store.renew(&stage.ada, std::slice::from_ref(&lease)).await.unwrap();
+    assert_eq!(stage.other.acquire(&stage.bob, &silent).await.unwrap(), None);
+    let silent = stage.see(0).await;
+    stage.store.checkpoint(&lease, &to(20)).await.unwrap();
+    assert_eq!(stage.other.acquire(&stage.bob, &silent).await.unwrap(), None);
+    stage.store.checkpoint(&lease, &to(30)).await.unwrap();
+}

@@ -60,7 +60,8 @@ macro_rules! conformance {
             epochs: acquiring_raises_the_epoch, of_many_who_acquire_at_once_one_wins, a_lease_seen_too_early_is_not_acquired,
                 repeating_an_acquire_returns_the_same_lease, acquiring_ones_own_lease_again_raises_the_epoch,
                 releasing_keeps_position_and_epoch, releasing_twice_is_harmless, a_lease_that_is_not_there_is_not_acquired,
-                versions_move_with_every_renewal;
+                versions_move_with_every_renewal,
+                a_lease_that_was_renewed_since_it_was_seen_is_not_acquired;
             fencing: a_zombie_cannot_checkpoint, a_zombie_cannot_renew, a_zombie_cannot_release, an_owners_own_old_epoch_cannot_write,
                 a_lease_given_up_cannot_checkpoint, a_fenced_checkpoint_parks_nothing, a_checkpoint_is_seen_by_everybody,
                 repeating_a_checkpoint_is_harmless, renewing_and_checkpointing_at_once_never_fight,

@@ -119,8 +119,8 @@ pub trait Store: Send + Sync + 'static {
     /// The leases of these feeds, and all hosts.
     async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError>;
 
-    /// Takes a lease that is exactly as it was `seen` (owner and epoch), raising its epoch.
-    /// `None` when somebody was faster. Repeating it after a lost answer returns the same lease.
+    /// Takes a lease that is exactly as it was `seen` (owner, epoch and version), raising its epoch: an owner that has given a sign
+    /// of life since keeps it. `None` when somebody was faster. Repeating it after a lost answer returns the same lease.
     async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError>;
 
     /// Renews the host, with the feeds it runs now, and these leases of it, and answers for each, in order. A session that was

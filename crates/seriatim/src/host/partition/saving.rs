@@ -15,16 +15,11 @@ use crate::value::Key;
 /// A partition that only looked and found nothing moves its checkpoint this rarely.
 const IDLE_CHECKPOINT: Duration = Duration::from_secs(1);
 
-/// How long a checkpoint that the store could not take waits for its next try.
-const RETRY_CHECKPOINT: Duration = Duration::from_millis(100);
-
 /// A checkpoint that was tried.
 pub(super) struct Saved {
     position: Position,
     /// The first place that it did not pass.
     passed: u64,
-    /// How many changes were done since the one before it.
-    done: u64,
     /// How many changes it parked, and how many objects it took changes of out.
     parked: usize,
     unparked: usize,
@@ -54,16 +49,12 @@ impl Running {
         let checkpoint = Checkpoint { position: position.clone(), unparked, parked, chained };
         let (store, lease) = (Arc::clone(&self.setup.store), Arc::clone(&self.lease));
         self.worked = false;
-        let done = std::mem::take(&mut self.done);
+        self.done = 0;
         self.saving.spawn(async move {
             let result = store.checkpoint(&lease, &checkpoint).await;
-            if let Err(CheckpointError::Store(_)) = result {
-                tokio::time::sleep(RETRY_CHECKPOINT).await;
-            }
             Saved {
                 position,
                 passed,
-                done,
                 parked: checkpoint.parked.len(),
                 unparked: checkpoint.unparked.len(),
                 result,
@@ -119,21 +110,10 @@ impl Running {
                 None
             }
             Err(CheckpointError::Fenced { by }) => Some(Closed::Lost(format!("its epoch is {by} now"))),
-            // It may have happened, or be about to. Repeated here it could park a change again that was handled or discarded
-            // since. Taking the lease anew reads the truth.
-            Err(CheckpointError::Store(error @ StoreError::Unavailable { .. }))
-                if saved.parked + saved.unparked > 0 =>
-            {
-                Some(Closed::Lost(error.to_string()))
-            }
+            // It may have happened, or be about to: late, it would undo the next one, whose epoch is the same. Taking the lease anew
+            // fences it, and reads the truth.
             Err(CheckpointError::Store(error @ StoreError::Unavailable { .. })) => {
-                tracing::warn!(lease = %self.lease.id, %error, "no checkpoint; trying again");
-                // Tried again by the rule for new work, until the lease cannot be trusted any more.
-                self.worked = true;
-                self.done += saved.done;
-                self.has_saved = true;
-                self.saved_at = clock::now();
-                None
+                Some(Closed::Lost(error.to_string()))
             }
             Err(CheckpointError::Store(error)) => Some(Closed::Failed(error.to_string())),
         }

@@ -189,7 +189,7 @@ impl Store for MemoryStore {
             epoch: lease.epoch,
             position: lease.position.clone(),
         };
-        if let Some(lease) = state.lease_as_seen(seen) {
+        if let Some(lease) = state.lease_as_seen(seen).filter(|lease| lease.version == seen.version) {
             lease.owner = Some(me);
             lease.epoch = lease.epoch.next();
             lease.version += 1;
