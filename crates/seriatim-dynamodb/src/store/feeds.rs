@@ -192,7 +192,7 @@ impl DynamoDbStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
         let id = SessionId::random();
         let update = Update::of(keys::key("hosts", host.as_str()))
@@ -203,9 +203,10 @@ impl DynamoDbStore {
             .set("seenAt = :now", ":now", number(self.time()));
         let update = match replacing {
             None => update.only_if("attribute_not_exists(sessionId)"),
-            Some(old) => update
-                .only_if("attribute_not_exists(sessionId) OR sessionId = :old OR sessionId = :session")
-                .value(":old", text(old.as_str())),
+            Some((old, beat)) => update
+                .only_if("attribute_not_exists(sessionId) OR sessionId = :session OR (sessionId = :old AND hostBeat = :beat)")
+                .value(":old", text(old.as_str()))
+                .value(":beat", number(beat)),
         };
         match self.update("joining in", update).await? {
             Written::Done(_) => {}
@@ -221,7 +222,7 @@ impl DynamoDbStore {
                 });
             }
         }
-        if let Some(old) = replacing {
+        if let Some((old, _)) = replacing {
             self.free_leases_of(old.as_str()).await?;
         }
         Ok(Session { host: host.clone(), id, feeds: feeds.to_vec(), troubles: Vec::new() })

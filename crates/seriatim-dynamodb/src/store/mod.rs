@@ -116,7 +116,7 @@ impl Store for DynamoDbStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
         self.enter(host, feeds, replacing).await
     }

@@ -219,13 +219,13 @@ begin
 end
 $$;
 
--- Enters a worker, in place of the session `replacing` where it holds the name. Returns who holds the name instead.
-create function seriatim.queue_join(queue_name text, worker_name text, new_session text, replacing text)
+-- Enters a worker, in place of the session `replacing` where it holds the name and has not beaten since. Returns who holds the name instead.
+create function seriatim.queue_join(queue_name text, worker_name text, new_session text, replacing text, beat_seen bigint)
 returns table (session text, beat bigint)
 language plpgsql set search_path = pg_catalog as $$
 begin
     if replacing is not null then
-        perform seriatim.queue_remove(queue_name, worker_name, replacing, null);
+        perform seriatim.queue_remove(queue_name, worker_name, replacing, beat_seen);
     end if;
     -- Its holder may leave between the two: then once more.
     loop

@@ -230,12 +230,13 @@ impl Queue for PostgresQueue {
     async fn join(
         &self,
         worker: &HostName,
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError> {
         let session = WorkerSession { worker: worker.clone(), id: SessionId::random() };
-        let replaced = replacing.map(SessionId::as_str);
+        let (replaced, beat) =
+            replacing.map(|(session, beat)| (session.as_str(), beat.cast_signed())).unzip();
         let (name, id) = (worker.as_str(), session.id.as_str());
-        let holder = self.query("joining", sql!("join"), &[&name, &id, &replaced]).await?;
+        let holder = self.query("joining", sql!("join"), &[&name, &id, &replaced, &beat]).await?;
         match holder.first() {
             None => Ok(session),
             Some(row) => Err(JoinError::NameTaken {

@@ -32,13 +32,13 @@ pub(super) async fn join(
     presence: &Presence,
     host: &HostName,
     feeds: &[FeedName],
-    replacing: Option<&SessionId>,
+    replacing: Option<(&SessionId, u64)>,
 ) -> Result<Session, JoinError> {
     let dead = presence.look_twice().await?;
     bury(database, &dead).await?;
     let session =
         Session { host: host.clone(), id: SessionId::random(), feeds: feeds.to_vec(), troubles: Vec::new() };
-    let mut replaced = replacing.cloned();
+    let mut replaced = replacing.map(|(session, beat)| (session.clone(), Some(beat)));
     for _ in 0..TRIES {
         if enter(database, &session, replaced.as_ref()).await? {
             presence.hold(&session.id).await;
@@ -46,7 +46,7 @@ pub(super) async fn join(
         }
         let Some(holder) = holder(database, host).await? else { continue };
         if dead.contains(&(holder.session.clone(), holder.lock.number)) {
-            replaced = Some(holder.session);
+            replaced = Some((holder.session, None));
             continue;
         }
         let liveness = presence.liveness(&holder.session, &holder.lock);
@@ -61,16 +61,18 @@ pub(super) async fn join(
 async fn enter(
     database: &Database,
     session: &Session,
-    replacing: Option<&SessionId>,
+    replacing: Option<&(SessionId, Option<u64>)>,
 ) -> Result<bool, StoreError> {
     let feeds: Vec<&str> = session.feeds.iter().map(FeedName::as_str).collect();
     let (host, id, key) = (session.host.as_str(), session.id.as_str(), lock_key(&session.id));
-    let replacing = replacing.map(SessionId::as_str);
+    let (replacing, beat) =
+        replacing.map(|(session, beat)| (session.as_str(), beat.map(u64::cast_signed))).unzip();
+    let beat: Option<i64> = beat.flatten();
     let mut client = database.client().await?;
     let entered = async {
         let transaction = client.transaction().await?;
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-            [&host, &id, &feeds, &key, &replacing];
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+            [&host, &id, &feeds, &key, &replacing, &beat];
         if transaction.execute(&*database.sql(ENTER), &parameters).await? == 0 {
             return Ok(false);
         }

@@ -131,7 +131,7 @@ impl Store for PostgresStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
         hosts::join(&self.database, &self.presence, host, feeds, replacing).await
     }

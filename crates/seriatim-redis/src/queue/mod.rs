@@ -224,11 +224,12 @@ impl Queue for RedisQueue {
     async fn join(
         &self,
         worker: &HostName,
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError> {
         let id = SessionId::random();
-        let replacing = replacing.map_or("", SessionId::as_str);
-        let arguments = [worker.as_str(), id.as_str(), replacing].map(str::as_bytes);
+        let beat = replacing.map_or_else(String::new, |(_, beat)| beat.to_string());
+        let replacing = replacing.map_or("", |(session, _)| session.as_str());
+        let arguments = [worker.as_str(), id.as_str(), replacing, &beat].map(str::as_bytes);
         let answer = self.run("joining", &self.scripts.join, &arguments).await.map_err(StoreError::from)?;
         match holder(answer).map_err(StoreError::from)? {
             None => Ok(WorkerSession { worker: worker.clone(), id }),

@@ -147,11 +147,12 @@ impl Store for RedisStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
         let (id, listed) = (SessionId::random(), reply::to_json(&feeds));
-        let replacing = replacing.map_or("", SessionId::as_str);
-        let arguments = [host.as_str(), id.as_str(), &listed, replacing];
+        let beat = replacing.map_or_else(String::new, |(_, beat)| beat.to_string());
+        let replacing = replacing.map_or("", |(session, _)| session.as_str());
+        let arguments = [host.as_str(), id.as_str(), &listed, replacing, &beat];
         let answer = self.run("joining", &self.scripts.join, &arguments).await.map_err(StoreError::from)?;
         match holder(answer).map_err(StoreError::from)? {
             None => Ok(Session { host: host.clone(), id, feeds: feeds.to_vec(), troubles: Vec::new() }),

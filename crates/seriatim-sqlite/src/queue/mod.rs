@@ -172,11 +172,16 @@ impl Queue for SqliteQueue {
     async fn join(
         &self,
         worker: &HostName,
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError> {
         let session = WorkerSession { worker: worker.clone(), id: SessionId::random() };
-        let (joining, replacing) = (session.clone(), replacing.cloned());
-        let holder = self.write("joining in", move |queue| queue.join(&joining, replacing.as_ref())).await?;
+        let joining = session.clone();
+        let replacing = replacing.map(|(session, beat)| (session.clone(), beat));
+        let holder = self
+            .write("joining in", move |queue| {
+                queue.join(&joining, replacing.as_ref().map(|(session, beat)| (session, *beat)))
+            })
+            .await?;
         match holder {
             None => Ok(session),
             Some((session, beat)) => {

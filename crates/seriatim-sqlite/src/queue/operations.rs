@@ -97,10 +97,10 @@ impl<'a> Operations<'a> {
     pub(super) fn join(
         &self,
         session: &WorkerSession,
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<Option<(SessionId, u64)>> {
         if let Some((holder, beat)) = self.holder_of(&session.worker)? {
-            if replacing != Some(&holder) {
+            if replacing != Some((&holder, beat)) {
                 return Ok(Some((holder, beat)));
             }
             self.leave(&WorkerSession { worker: session.worker.clone(), id: holder })?;

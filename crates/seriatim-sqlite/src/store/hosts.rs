@@ -22,12 +22,13 @@ const RELEASE_ALL: &str = include_str!("../../queries/lease_release_all.sql");
 pub(super) struct Entry {
     host: HostName,
     feeds: String,
-    replacing: Option<SessionId>,
+    replacing: Option<(SessionId, u64)>,
 }
 
 impl Entry {
-    pub(super) fn new(host: &HostName, feeds: &[FeedName], replacing: Option<&SessionId>) -> Self {
-        Entry { host: host.clone(), feeds: rows::to_json(&feeds), replacing: replacing.cloned() }
+    pub(super) fn new(host: &HostName, feeds: &[FeedName], replacing: Option<(&SessionId, u64)>) -> Self {
+        let replacing = replacing.map(|(session, beat)| (session.clone(), beat));
+        Entry { host: host.clone(), feeds: rows::to_json(&feeds), replacing }
     }
 }
 
@@ -51,7 +52,10 @@ struct Holder {
 pub(super) fn join(connection: &Connection, locks: &HostLocks, entry: &Entry) -> Result<Joined> {
     let holder = holder(connection, locks, &entry.host)?;
     if let Some(Holder { session, beat, liveness }) = holder {
-        if !may_take_over(&session, liveness, entry.replacing.as_ref()) {
+        // A name changes hands when its holder is dead for sure, or has not beaten since the caller saw it expire.
+        let may_be_replaced =
+            entry.replacing.as_ref().is_some_and(|seen| (&seen.0, seen.1) == (&session, beat));
+        if liveness != Liveness::Dead && !may_be_replaced {
             return Ok(Joined::Taken { session, beat, liveness });
         }
         leave(connection, locks, &session)?;
@@ -73,11 +77,6 @@ fn holder(connection: &Connection, locks: &HostLocks, host: &HostName) -> Result
         Ok(Holder { session, beat: rows::number(row, 1)?, liveness })
     });
     holder.optional()
-}
-
-/// A name changes hands when its holder is dead for sure, or is the very session the caller has seen expire.
-fn may_take_over(holder: &SessionId, liveness: Liveness, replacing: Option<&SessionId>) -> bool {
-    liveness == Liveness::Dead || replacing == Some(holder)
 }
 
 /// Takes out all hosts whose process is gone, and the files of sessions that never came in.

@@ -190,7 +190,7 @@ impl Store for SqliteStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
         let entry = hosts::Entry::new(host, feeds, replacing);
         let locks = self.locks.clone();

@@ -42,7 +42,7 @@ pub async fn of_many_who_join_under_one_name_one_comes_in(harness: &impl Harness
 /// Who has seen a session expire may take its name.
 pub async fn a_name_is_taken_over_by_naming_its_session(harness: &impl Harness) {
     let stage = Stage::set(harness).await;
-    let successor = stage.other.join(&stage.ada.host, &[], Some(&stage.ada.id)).await.unwrap();
+    let successor = stage.other.join(&stage.ada.host, &[], Some((&stage.ada.id, 0))).await.unwrap();
     assert_ne!(successor.id, stage.ada.id);
     let hosts = stage.store.view(&[]).await.unwrap().hosts;
     let sessions: Vec<_> = hosts.into_iter().map(|host| host.session).collect();
@@ -52,15 +52,24 @@ pub async fn a_name_is_taken_over_by_naming_its_session(harness: &impl Harness) 
 /// A session that somebody else has replaced in the meantime is not the one that was seen to expire.
 pub async fn naming_another_session_takes_no_name_over(harness: &impl Harness) {
     let stage = Stage::set(harness).await;
-    let refused = stage.other.join(&stage.ada.host, &[], Some(&SessionId::random())).await;
+    let refused = stage.other.join(&stage.ada.host, &[], Some((&SessionId::random(), 0))).await;
     assert!(matches!(refused, Err(JoinError::NameTaken { session, .. }) if session == stage.ada.id));
+}
+
+/// It counts on keeping its leases for as long as its renewals last.
+pub async fn a_holder_that_has_beaten_since_keeps_its_name(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    stage.store.renew(&stage.ada, &[]).await.unwrap();
+    let refused = stage.other.join(&stage.ada.host, &[], Some((&stage.ada.id, 0))).await;
+    assert!(matches!(refused, Err(JoinError::NameTaken { beat: 1, .. })));
+    stage.other.join(&stage.ada.host, &[], Some((&stage.ada.id, 1))).await.unwrap();
 }
 
 /// A session that lost its name has lost everything.
 pub async fn a_replaced_session_finds_its_leases_lost(harness: &impl Harness) {
     let stage = Stage::set(harness).await;
     let lease = stage.ada_takes(0).await;
-    stage.other.join(&stage.ada.host, &[], Some(&stage.ada.id)).await.unwrap();
+    stage.other.join(&stage.ada.host, &[], Some((&stage.ada.id, 0))).await.unwrap();
     assert_eq!(stage.store.renew(&stage.ada, &[lease]).await.unwrap(), [Renewal::Lost]);
 }
 
@@ -68,7 +77,7 @@ pub async fn a_replaced_session_finds_its_leases_lost(harness: &impl Harness) {
 pub async fn a_replaced_session_cannot_checkpoint(harness: &impl Harness) {
     let stage = Stage::set(harness).await;
     let lease = stage.ada_takes(0).await;
-    stage.other.join(&stage.ada.host, &[], Some(&stage.ada.id)).await.unwrap();
+    stage.other.join(&stage.ada.host, &[], Some((&stage.ada.id, 0))).await.unwrap();
     let refused = stage.store.checkpoint(&lease, &to(20)).await;
     assert!(matches!(refused, Err(CheckpointError::Fenced { .. })), "{refused:?}");
     assert_eq!(stage.see(0).await.position, at(10));
@@ -77,7 +86,7 @@ pub async fn a_replaced_session_cannot_checkpoint(harness: &impl Harness) {
 /// A session that lost its name cannot come back by the side door.
 pub async fn a_replaced_session_acquires_nothing(harness: &impl Harness) {
     let stage = Stage::set(harness).await;
-    stage.other.join(&stage.ada.host, &[], Some(&stage.ada.id)).await.unwrap();
+    stage.other.join(&stage.ada.host, &[], Some((&stage.ada.id, 0))).await.unwrap();
     assert_eq!(stage.store.acquire(&stage.ada, &stage.see(0).await).await.unwrap(), None);
 }
 
@@ -107,7 +116,7 @@ pub async fn leaving_twice_is_harmless(harness: &impl Harness) {
 pub async fn leaving_after_being_replaced_leaves_the_successor_alone(harness: &impl Harness) {
     let stage = Stage::set(harness).await;
     let feeds = std::slice::from_ref(&stage.feed);
-    let successor = stage.other.join(&stage.ada.host, feeds, Some(&stage.ada.id)).await.unwrap();
+    let successor = stage.other.join(&stage.ada.host, feeds, Some((&stage.ada.id, 0))).await.unwrap();
     let lease = take(&*stage.other, &successor, &stage.see(0).await).await;
     stage.store.leave(&stage.ada).await.unwrap();
     let renewed = stage.other.renew(&successor, &[lease]).await.unwrap();

@@ -47,6 +47,7 @@ macro_rules! conformance {
         $crate::promises! { $harness;
             hosts: two_handles_see_one_identity, a_name_belongs_to_one_host, of_many_who_join_under_one_name_one_comes_in,
                 a_name_is_taken_over_by_naming_its_session, naming_another_session_takes_no_name_over,
+                a_holder_that_has_beaten_since_keeps_its_name,
                 a_replaced_session_finds_its_leases_lost, a_replaced_session_cannot_checkpoint,
                 a_replaced_session_acquires_nothing,
                 a_host_that_left_is_gone_and_its_leases_are_free, leaving_twice_is_harmless,

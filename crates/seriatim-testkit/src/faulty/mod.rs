@@ -130,7 +130,7 @@ impl Store for FaultyStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
         self.pass(Operation::Join, self.store.join(host, feeds, replacing)).await
     }

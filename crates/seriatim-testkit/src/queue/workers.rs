@@ -7,11 +7,24 @@ use seriatim::store::JoinError;
 use super::stage::{bodies, worker};
 use super::{QueueHarness, QueueStage};
 
+/// It counts on keeping what it holds for as long as its beats last.
+pub async fn a_holder_that_has_beaten_since_keeps_its_name(harness: &impl QueueHarness) {
+    let stage = QueueStage::set(harness).await;
+    stage.queue.beat(&stage.ada).await.unwrap();
+    let refused = stage.other.join(&stage.ada.worker, Some((&stage.ada.id, 0))).await;
+    assert!(matches!(refused, Err(JoinError::NameTaken { beat: 1, .. })));
+    stage.other.join(&stage.ada.worker, Some((&stage.ada.id, 1))).await.unwrap();
+}
+
 /// The second worker of a name is refused and told who holds it.
 pub async fn a_name_belongs_to_one_worker(harness: &impl QueueHarness) {
     let stage = QueueStage::set(harness).await;
     for replacing in [None, Some(SessionId::random())] {
-        let refused = stage.other.join(&stage.ada.worker, replacing.as_ref()).await.unwrap_err();
+        let refused = stage
+            .other
+            .join(&stage.ada.worker, replacing.as_ref().map(|session| (session, 0)))
+            .await
+            .unwrap_err();
         let JoinError::NameTaken { host, session, .. } = refused else { panic!("{refused}") };
         assert_eq!((host, session), (stage.ada.worker.clone(), stage.ada.id.clone()));
     }
@@ -32,7 +45,7 @@ pub async fn a_name_is_taken_over_by_naming_its_session(harness: &impl QueueHarn
     let stage = QueueStage::set(harness).await;
     stage.push("work:1", &["a"]).await;
     let before = stage.ada_takes(1).await;
-    let successor = stage.other.join(&stage.ada.worker, Some(&stage.ada.id)).await.unwrap();
+    let successor = stage.other.join(&stage.ada.worker, Some((&stage.ada.id, 0))).await.unwrap();
     assert_ne!(successor.id, stage.ada.id);
     assert_eq!(stage.queue.beat(&stage.ada).await.unwrap(), None);
     let Take::Taken(after) = stage.other.take(&successor, 1).await.unwrap() else {
@@ -106,7 +119,7 @@ pub async fn leaving_gives_back_what_was_held(harness: &impl QueueHarness) {
 /// A zombie that shuts down takes nothing with it.
 pub async fn leaving_after_being_replaced_leaves_the_successor_alone(harness: &impl QueueHarness) {
     let stage = QueueStage::set(harness).await;
-    let successor = stage.other.join(&stage.ada.worker, Some(&stage.ada.id)).await.unwrap();
+    let successor = stage.other.join(&stage.ada.worker, Some((&stage.ada.id, 0))).await.unwrap();
     stage.push("work:1", &["a"]).await;
     stage.other.take(&successor, 1).await.unwrap();
     stage.queue.leave(&stage.ada).await.unwrap();

@@ -82,10 +82,15 @@ impl Queue for SimQueue {
     async fn join(
         &self,
         worker: &HostName,
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError> {
-        let (queue, worker, replacing) = (self.inner.clone(), worker.clone(), replacing.cloned());
-        self.link.call("join", async move { queue.join(&worker, replacing.as_ref()).await }).await
+        let (queue, worker, replacing) =
+            (self.inner.clone(), worker.clone(), replacing.map(|(session, beat)| (session.clone(), beat)));
+        self.link
+            .call("join", async move {
+                queue.join(&worker, replacing.as_ref().map(|(session, beat)| (session, *beat))).await
+            })
+            .await
     }
 
     async fn leave(&self, session: &WorkerSession) -> Result<(), StoreError> {

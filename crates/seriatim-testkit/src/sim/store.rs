@@ -71,14 +71,14 @@ impl ModelStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
         machine: Machine,
     ) -> Result<Session, JoinError> {
         let mut joined = self.inner.join(host, feeds, replacing).await;
         if let Err(JoinError::NameTaken { session, host: taken, beat, .. }) = joined {
             let liveness = self.liveness(&session);
             joined = match liveness {
-                Liveness::Dead => self.inner.join(host, feeds, Some(&session)).await,
+                Liveness::Dead => self.inner.join(host, feeds, Some((&session, beat))).await,
                 _ => Err(JoinError::NameTaken { session, host: taken, beat, liveness }),
             };
         }
@@ -261,10 +261,16 @@ impl Store for SimStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
-        let (replacing, machine) = (replacing.cloned(), self.link.machine);
-        call!(self, "join", |model, host, feeds| model.join(&host, &feeds, replacing.as_ref(), machine))
+        let (replacing, machine) =
+            (replacing.map(|(session, beat)| (session.clone(), beat)), self.link.machine);
+        call!(self, "join", |model, host, feeds| model.join(
+            &host,
+            &feeds,
+            replacing.as_ref().map(|(session, beat)| (session, *beat)),
+            machine
+        ))
     }
 
     async fn leave(&self, session: &Session) -> Result<(), StoreError> {

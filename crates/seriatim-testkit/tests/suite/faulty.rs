@@ -36,7 +36,7 @@ async fn a_lost_answer_belongs_to_a_call_that_happened() {
     let Err(JoinError::NameTaken { session, .. }) = faulty.join(&host(), &[], None).await else {
         panic!("the name should be taken")
     };
-    faulty.join(&host(), &[], Some(&session)).await.unwrap();
+    faulty.join(&host(), &[], Some((&session, 0))).await.unwrap();
 }
 
 #[tokio::test]

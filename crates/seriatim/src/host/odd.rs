@@ -40,7 +40,12 @@ impl Store for Odd {
     async fn identity(&self) -> Result<StoreId, StoreError> {
         self.inner.identity().await
     }
-    async fn join(&self, h: &HostName, f: &[FeedName], r: Option<&SessionId>) -> Result<Session, JoinError> {
+    async fn join(
+        &self,
+        h: &HostName,
+        f: &[FeedName],
+        r: Option<(&SessionId, u64)>,
+    ) -> Result<Session, JoinError> {
         self.inner.join(h, f, r).await
     }
     async fn leave(&self, s: &Session) -> Result<(), StoreError> {

@@ -61,7 +61,7 @@ pub(super) async fn join(
     let mut replacing = None;
     loop {
         let asked = clock::now();
-        match store.join(name, feeds, replacing.as_ref()).await {
+        match store.join(name, feeds, replacing.as_ref().map(|(session, beat)| (session, *beat))).await {
             Ok(session) => return Ok(session),
             Err(JoinError::Store(error)) => return Err(error.into()),
             Err(JoinError::NameTaken { liveness: Liveness::Alive, host, .. }) => {
@@ -77,7 +77,7 @@ pub(super) async fn join(
                     return Err(HostError::NameTaken(host));
                 }
                 Some((_, _, since)) if asked.saturating_duration_since(*since) >= expire => {
-                    replacing = Some(session)
+                    replacing = Some((session, beat))
                 }
                 Some(_) => {}
             },

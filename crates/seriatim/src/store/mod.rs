@@ -93,12 +93,13 @@ pub trait Store: Send + Sync + 'static {
     /// Enters a host under its name with the feeds it runs.
     ///
     /// A name whose holder is dead for sure is taken over. Otherwise [`JoinError::NameTaken`] tells who holds it; with
-    /// `replacing` set to that holder's session, it is taken over all the same, once the caller has seen it expire.
+    /// `replacing` set to that holder's session and beat, it is taken over all the same, once the caller has seen it expire; not if
+    /// it has beaten since.
     async fn join(
         &self,
         host: &HostName,
         feeds: &[FeedName],
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError>;
 
     /// Takes the host out again. Leases it still holds are free from then on.

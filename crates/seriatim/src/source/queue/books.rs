@@ -100,11 +100,11 @@ impl Books {
         &mut self,
         worker: &HostName,
         session: SessionId,
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
         now: Timestamp,
     ) -> Result<WorkerSession, WorkerEntry> {
         if let Some(holder) = self.workers.get(worker).cloned() {
-            if replacing != Some(&holder.session) {
+            if replacing != Some((&holder.session, holder.beat)) {
                 return Err(holder);
             }
             self.leave(&WorkerSession { worker: worker.clone(), id: holder.session });

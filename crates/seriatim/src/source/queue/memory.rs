@@ -72,7 +72,7 @@ impl Queue for MemoryQueue {
     async fn join(
         &self,
         worker: &HostName,
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError> {
         let joined = self.change(|books| books.join(worker, SessionId::random(), replacing, clock::wall()));
         joined.map_err(|WorkerEntry { session, beat, .. }| JoinError::NameTaken {

@@ -172,11 +172,11 @@ pub trait Queue: Send + Sync + 'static {
     async fn push(&self, object: &ObjectName, events: &[Body]) -> Result<(), PushError>;
 
     /// Enters a worker under its name. [`JoinError::NameTaken`] tells who holds it; with `replacing` set to that holder's
-    /// session, it is replaced, and what it held is queued again.
+    /// session and beat, it is replaced unless it has beaten since, and what it held is queued again.
     async fn join(
         &self,
         worker: &HostName,
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError>;
 
     /// Takes the worker out. What it still holds is queued again.

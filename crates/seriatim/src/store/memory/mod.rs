@@ -98,11 +98,11 @@ impl Store for MemoryStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
-        replacing: Option<&SessionId>,
+        replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
         let mut state = self.state();
         if let Some(holder) = state.hosts.get(host).cloned() {
-            if replacing != Some(&holder.session) {
+            if replacing != Some((&holder.session, holder.beat)) {
                 let HostView { session, beat, liveness, .. } = holder;
                 return Err(JoinError::NameTaken { host: host.clone(), session, beat, liveness });
             }

@@ -62,7 +62,7 @@ async fn join(queue: &dyn Queue, name: &HostName, expire: Duration) -> Result<Wo
     let mut replacing = None;
     loop {
         let asked = clock::now();
-        match queue.join(name, replacing.as_ref()).await {
+        match queue.join(name, replacing.as_ref().map(|(session, beat)| (session, *beat))).await {
             Ok(session) => return Ok(session),
             Err(JoinError::Store(error)) => return Err(error.into()),
             Err(JoinError::NameTaken { session, beat, host, .. }) => match &silent {
@@ -75,7 +75,7 @@ async fn join(queue: &dyn Queue, name: &HostName, expire: Duration) -> Result<Wo
                     return Err(WorkerError::NameTaken(host));
                 }
                 Some((_, _, since)) if asked.saturating_duration_since(*since) >= expire => {
-                    replacing = Some(session)
+                    replacing = Some((session, beat))
                 }
                 Some(_) => {}
             },
