@@ -17,6 +17,8 @@ pub(super) struct Odd {
     pub inner: MemoryStore,
     pub fail_parking: Arc<AtomicUsize>,
     pub slow_checkpoint: Duration,
+    /// How long the answer takes to a checkpoint that parks.
+    pub slow_answer: Duration,
     pub slow_acquire: Duration,
     pub hang_release: bool,
     pub panic_once: Arc<AtomicBool>,
@@ -28,6 +30,7 @@ impl Odd {
             inner: MemoryStore::new(),
             fail_parking: Arc::default(),
             slow_checkpoint: Duration::ZERO,
+            slow_answer: Duration::ZERO,
             slow_acquire: Duration::ZERO,
             hang_release: false,
             panic_once: Arc::default(),
@@ -86,7 +89,11 @@ impl Store for Odd {
             self.fail_parking.fetch_sub(1, Ordering::Relaxed);
             return Err(StoreError::unavailable("store", "busy").into());
         }
-        self.inner.checkpoint(l, c).await
+        let result = self.inner.checkpoint(l, c).await;
+        if !c.parked.is_empty() {
+            tokio::time::sleep(self.slow_answer).await;
+        }
+        result
     }
     async fn rewind(&self, s: &LeaseView, p: &Position, o: OnRewind) -> Result<bool, StoreError> {
         self.inner.rewind(s, p, o).await

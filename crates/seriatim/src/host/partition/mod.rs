@@ -137,6 +137,8 @@ struct Running {
     tails_turn: bool,
     /// What the store says is parked, after somebody asked for something.
     hearing: JoinSet<Heard>,
+    /// Somebody asked while a transaction was under way, which may have parked something that is not known here yet.
+    hear_again: bool,
     /// The changes that are under way, where each names the one before it.
     chain: Chain,
     /// What was read, while the store is asked what came before it.
@@ -206,6 +208,7 @@ impl Running {
             tailing: JoinSet::new(),
             tails_turn: false,
             hearing: JoinSet::new(),
+            hear_again: false,
             chain: Chain::default(),
             linking: JoinSet::new(),
             saving: JoinSet::new(),
@@ -280,11 +283,19 @@ impl Running {
                 Err(error) => Some(Closed::Failed(format!("the task that links changes ended badly: {error}"))),
             },
             Some(landed) = self.flying.join_next() => match landed {
-                Ok((batch, upto, ran)) => self.landed(batch, upto, ran),
+                Ok((batch, upto, ran)) => {
+                    let closed = self.landed(batch, upto, ran);
+                    self.hear_what_was_missed();
+                    closed
+                }
                 Err(error) => Some(Closed::Failed(format!("a handler's task ended badly: {error}"))),
             },
             Some(landed) = self.tailing.join_next() => match landed {
-                Ok(landed) => self.tail_landed(landed),
+                Ok(landed) => {
+                    let closed = self.tail_landed(landed);
+                    self.hear_what_was_missed();
+                    closed
+                }
                 Err(error) => Some(Closed::Failed(format!("a handler's task ended badly: {error}"))),
             },
             Some(saved) = self.saving.join_next() => match saved {

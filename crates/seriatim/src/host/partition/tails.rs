@@ -227,8 +227,17 @@ impl Running {
 
     /// Somebody asked for something: looks what the store says.
     pub(super) fn hear(&mut self) {
+        let in_flight = !self.flying.is_empty() || !self.tailing.is_empty();
+        self.hear_again |= in_flight && self.is_transactional();
         let (store, lease) = (Arc::clone(&self.setup.store), Arc::clone(&self.lease));
         self.hearing.spawn(async move { store.parked(&lease.id.feed, Some(lease.id.partition)).await });
+    }
+
+    /// A transaction has ended. What it parked may have been asked for before this host knew of it.
+    pub(super) fn hear_what_was_missed(&mut self) {
+        if std::mem::take(&mut self.hear_again) {
+            self.hear();
+        }
     }
 
     pub(super) fn heard(&mut self, heard: Result<Heard, tokio::task::JoinError>) {

@@ -127,6 +127,11 @@ impl Scene {
     }
 
     fn host(&self, name: &str) -> Host {
+        self.host_on(name, Arc::new(self.store.clone()))
+    }
+
+    /// The same, on a store of its own over this one.
+    fn host_on(&self, name: &str, store: Arc<dyn Store>) -> Host {
         let handling = match self.kind {
             Kind::Transactional => {
                 Handling::ExactlyOnce(Arc::new(Transactional(self.work.clone(), self.store.clone())))
@@ -149,12 +154,15 @@ impl Scene {
                 }))
             }
         };
-        let host = Host::new(name, Arc::new(self.store.clone()));
-        host.feed_with(Arc::new(self.feed.clone()), handling, self.settings.clone())
+        Host::new(name, store).feed_with(Arc::new(self.feed.clone()), handling, self.settings.clone())
     }
 
     fn run(&self, name: &str) -> Running {
-        let (host, stop) = (self.host(name), Arc::new(Notify::new()));
+        self.run_on(name, Arc::new(self.store.clone()))
+    }
+
+    fn run_on(&self, name: &str, store: Arc<dyn Store>) -> Running {
+        let (host, stop) = (self.host_on(name, store), Arc::new(Notify::new()));
         let stopped = Arc::clone(&stop);
         Running(
             stop,

@@ -190,3 +190,34 @@ async fn what_is_set_aside_goes_with_the_first_commit_that_passes_it() {
         assert_eq!(kept, passed, "at position {position}");
     }
 }
+
+/// What an operator asks for while the answer to a parking is on its way.
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_before_the_host_knows_that_an_object_is_parked_is_heard() {
+    let retry_or_discard = [None, Some(Discard::All(1))];
+    for kind in BOTH {
+        for ask in retry_or_discard {
+            let (scene, mut slow) = (Scene::new(kind), crate::host::odd::Odd::new());
+            slow.inner = scene.store.clone();
+            slow.slow_answer = Duration::from_secs(5);
+            scene.work.falls_ill(7, || Failure::poison("no"));
+            scene.feed.push(7, 0);
+            let host = scene.run_on("a", Arc::new(slow));
+            scene.until("it is parked", async |scene: &Scene| !scene.parked().await.is_empty()).await;
+            scene.work.recovers();
+            let object = scene.parked().await.remove(0);
+            match ask {
+                None => scene.retry_all().await,
+                Some(what) => {
+                    let feed = scene.feed.name().clone();
+                    let done = scene.store.discard_parked(&feed, &object.key, what, "not needed").await;
+                    assert_eq!(done.unwrap(), Discarding::Done(1));
+                }
+            }
+            scene.until("nothing is parked", async |scene: &Scene| scene.parked().await.is_empty()).await;
+            scene.feed.push(7, 1);
+            scene.until("the object goes on", async |scene: &Scene| scene.work.ids(7).contains(&2)).await;
+            host.stop().await;
+        }
+    }
+}
