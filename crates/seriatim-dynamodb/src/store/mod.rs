@@ -10,6 +10,7 @@ mod object;
 mod parked;
 mod plan;
 mod requests;
+mod saving;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
