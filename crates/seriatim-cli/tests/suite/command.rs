@@ -284,7 +284,8 @@ fn a_program_that_takes_too_long_to_begin_blames_nobody() {
 
 #[test]
 fn several_processes_share_the_work() {
-    let shop = shop("processes = 2", "time.sleep(0.25)\nok()");
+    // The first one waits for the second, which is there to be started when there is more to do.
+    let shop = shop("processes = 2", "while len(open('pids').readlines()) < 2: time.sleep(0.01)\nok()");
     shop.sql("with recursive n (i) as (select 1 union all select i + 1 from n where i < 20) insert into orders (amount) select i from n");
     run_once(&shop).expect(0, &[]);
     assert_eq!((lines(&shop, "pids").len(), lines(&shop, "handled").len()), (2, 23));
