@@ -1,9 +1,13 @@
 //! A queue's events, handed to a handler of changes.
 
+use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use seriatim::handler::Handler;
 use seriatim::lease::{Lease, LeaseId};
 use seriatim::name::SessionId;
@@ -60,20 +64,53 @@ fn change(feed: &FeedName, event: &Event) -> Change {
 /// The event as a row of its fields; one that has no fields is the field `event`.
 fn row(json: &str) -> Row {
     match serde_json::from_str(json) {
-        Ok(serde_json::Value::Object(fields)) => {
-            let columns = Columns::new(fields.keys());
-            Row::new(columns, fields.values().map(value))
+        Ok(Fields(fields)) => {
+            let columns = Columns::new(fields.iter().map(|(name, _)| name));
+            Row::new(columns, fields.iter().map(|(_, field)| value(field)))
         }
-        _ => Row::new(Columns::new(["event"]), [Value::Json(json.into())]),
+        Err(_) => Row::new(Columns::new(["event"]), [Value::Json(json.into())]),
     }
 }
 
-fn value(field: &serde_json::Value) -> Value {
-    match field {
-        serde_json::Value::Null => Value::Null,
-        serde_json::Value::Bool(truth) => Value::Bool(*truth),
-        serde_json::Value::String(text) => Value::Text(text.as_str().into()),
-        other => other.as_i64().map_or_else(|| Value::Json(other.to_string().into()), Value::Integer),
+/// Texts and whole numbers as themselves, for SQL's sake; of the rest every digit as it was written.
+fn value(field: &RawValue) -> Value {
+    match serde_json::from_str(field.get()) {
+        Ok(serde_json::Value::Null) => Value::Null,
+        Ok(serde_json::Value::Bool(truth)) => Value::Bool(truth),
+        Ok(serde_json::Value::String(text)) => Value::Text(text.into()),
+        Ok(other) if other.is_i64() => Value::Integer(other.as_i64().unwrap_or_default()),
+        _ => Value::Json(field.get().into()),
+    }
+}
+
+/// The fields of an object in their order, each as it was written; of a name that is there twice the last.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        input.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<Self::Value, M::Error> {
+        let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
+        while let Some((name, field)) = members.next_entry::<String, &'de RawValue>()? {
+            fields.push((name, field));
+        }
+        let mut seen = HashSet::new();
+        let mut last: Vec<_> =
+            fields.into_iter().rev().filter(|(name, _)| seen.insert(name.clone())).collect();
+        last.reverse();
+        Ok(Fields(last))
     }
 }
 
@@ -87,6 +124,14 @@ mod tests {
         for json in [r#"{"title":"Emma","year":1815,"tags":["a"],"none":null,"price":1.5}"#, "{}"] {
             assert_eq!(shown(json), json);
         }
+        assert_eq!(shown(r#"{"a":1,"b":2,"a":3}"#), r#"{"b":2,"a":3}"#);
         assert_eq!(shown("[1]"), r#"{"event":[1]}"#);
+    }
+
+    #[test]
+    fn an_event_keeps_all_its_digits() {
+        let row = row(r#"{"n":123456789012345678901234567890,"price":1.10,"far":1e400}"#);
+        let digits = ["123456789012345678901234567890", "1.10", "1e400"].map(|text| Value::Json(text.into()));
+        assert_eq!(row.iter().map(|(_, value)| value.clone()).collect::<Vec<_>>(), digits);
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use key::Key;
 pub use packed::{Packed, Packer};
 pub use row::{Columns, Row};
-pub(crate) use shown::serialize_for_users;
+pub(crate) use shown::{on_one_line, serialize_for_users};
 
 /// One value of one column, exactly as the database holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,7 +54,8 @@ mod real_bits {
 }
 
 impl Value {
-    /// This value as users see it in JSON: numbers with all their digits, times in RFC 3339, bytes in base64.
+    /// This value as users see it in JSON: numbers with all their digits, times in RFC 3339, bytes in base64. Numbers inside a JSON
+    /// document are what `serde_json` makes of them; [`Change::to_json`](crate::Change::to_json) writes documents as they are.
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match self {
@@ -108,6 +109,18 @@ mod tests {
     }
 
     #[test]
+    fn a_document_keeps_its_digits_and_is_on_one_line() {
+        let document = "{\"n\": 12345678901234567890123,\r\n \"d\": 1.10000000000000000001, \"e\": 1e400, \"s\": \"\\n\"}";
+        let row = Row::new(Columns::new(["j"]), [Value::Json(document.into())]);
+        let mut written = Vec::new();
+        serialize_for_users(&row, &mut serde_json::Serializer::new(&mut written)).unwrap();
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            r#"{"j":{"n": 12345678901234567890123,   "d": 1.10000000000000000001, "e": 1e400, "s": "\n"}}"#
+        );
+    }
+
+    #[test]
     fn what_is_written_for_users_is_what_is_shown_to_them() {
         let moment: Timestamp = "2026-11-15T08:00:00.123456Z".parse().unwrap();
         let values = [
@@ -120,7 +133,7 @@ mod tests {
             Value::Text("Ü\"\n\0".into()),
             Value::Bytes(Arc::from(*b"\x00\xff")),
             Value::Time(moment),
-            Value::Json(r#"{"a": [1]}"#.into()),
+            Value::Json(r#"{"a":[1]}"#.into()),
             Value::Json("no json".into()),
         ];
         let names: Vec<String> = (0..values.len()).map(|place| format!("c{place}")).collect();

@@ -1,9 +1,12 @@
 //! Values as users see them in JSON, written without a detour over anything else.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use jiff::Timestamp;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::{Row, Value};
 
@@ -29,11 +32,24 @@ impl Serialize for Seen<'_> {
             Seen::Text(text) => out.serialize_str(text),
             Seen::Bytes(bytes) => out.serialize_str(&base64::engine::general_purpose::STANDARD.encode(bytes)),
             Seen::Time(time) => out.collect_str(time),
-            // The rare ones have rules of their own, which are said in one place.
+            // The rare one has rules of its own, which are said in one place.
             Seen::Real(real) => Value::Real(*real).to_json().serialize(out),
-            Seen::Json(text) => Value::Json((*text).into()).to_json().serialize(out),
+            Seen::Json(text) => match on_one_line(text) {
+                Some(document) => document.serialize(out),
+                None => out.serialize_str(text),
+            },
         }
     }
+}
+
+/// A JSON document on one line, otherwise as it was written, with all digits of its numbers; `None` when it is no JSON.
+pub(crate) fn on_one_line(text: &str) -> Option<Cow<'_, RawValue>> {
+    let document: &RawValue = serde_json::from_str(text).ok()?;
+    if !document.get().contains(['\n', '\r']) {
+        return Some(Cow::Borrowed(document));
+    }
+    // Inside a string an end of line is an escape: one that stands for itself only separates.
+    RawValue::from_string(document.get().replace(['\n', '\r'], " ")).ok().map(Cow::Owned)
 }
 
 /// Serializes a row the way users see it (see [`Row::to_json`]).

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use base64::Engine as _;
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::name::ObjectName;
 use crate::order::{EventId, Link};
+use crate::value::on_one_line;
 
 /// What a producer pushed: usually JSON, kept byte for byte whatever it is.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -34,14 +34,9 @@ impl Body {
     /// The event as JSON text: as it is when it is JSON, else as a string, in base64 when it is not even text.
     pub fn to_json(&self) -> String {
         match std::str::from_utf8(&self.0) {
-            Ok(text) if serde_json::from_str::<&RawValue>(text).is_ok() && !text.contains('\n') => {
-                text.to_owned()
-            }
             // Lines are how consumers tell events apart: one that is spread over several is put on one.
-            Ok(text) => match serde_json::from_str::<serde_json::Value>(text) {
-                Ok(value) => value.to_string(),
-                Err(_) => serde_json::Value::from(text).to_string(),
-            },
+            Ok(text) => on_one_line(text)
+                .map_or_else(|| serde_json::Value::from(text).to_string(), |json| json.get().to_owned()),
             Err(_) => {
                 serde_json::Value::from(base64::engine::general_purpose::STANDARD.encode(&self.0)).to_string()
             }
@@ -115,6 +110,6 @@ mod tests {
     fn what_is_not_json_becomes_a_string_and_stays_on_one_line() {
         assert!(line(b"tea\n").ends_with(r#""event":"tea\n"}"#));
         assert!(line(b"\xff").ends_with(r#""event":"/w=="}"#));
-        assert!(line(b"{\n\"a\":1}").ends_with(r#""event":{"a":1}}"#));
+        assert!(line(b"{\n\"a\":1}").ends_with(r#""event":{ "a":1}}"#));
     }
 }
