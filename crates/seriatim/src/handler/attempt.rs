@@ -280,18 +280,16 @@ impl<'a> Attempts<'a> {
                 self.pause(pause).await;
                 Ok(())
             }
-            Verdict::GiveUp(then) if then == Then::Stop || !has_object => {
-                Err(End::Stopped(piece, failure.to_string()))
-            }
             Verdict::GiveUp(Then::Skip) => {
                 tracing::error!(%lease, id, error = %failure, "skipped after {failed} attempts");
                 self.tally.skipped += 1;
                 self.give_up(None, &piece).await
             }
-            Verdict::GiveUp(_) => {
+            Verdict::GiveUp(Then::Park) if has_object => {
                 tracing::error!(%lease, id, error = %failure, "parked after {failed} attempts");
                 self.park(piece, Some((failure, failed, ParkedState::Parked))).await
             }
+            Verdict::GiveUp(Then::Park | Then::Stop) => Err(End::Stopped(piece, failure.to_string())),
         }
     }
 

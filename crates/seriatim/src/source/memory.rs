@@ -40,20 +40,32 @@ impl MemoryFeed {
 
     /// Commits a change of the object with this key to this value, and returns its id.
     pub fn push(&self, key: i64, value: i64) -> u64 {
-        let mut state = self.state();
-        let id = state.changes.len() as u64 + 1;
         let key = Key::of("id", Value::Integer(key));
         let after =
             Row::new(Columns::new(["id", "value"]), [key.row().values()[0].clone(), Value::Integer(value)]);
+        self.add(partition_of(&key, self.partitions), Op::Update, Some((key, after)))
+    }
+
+    /// Commits a change of all objects at once, in each partition.
+    pub fn truncate(&self) {
+        for partition in 0..self.partitions {
+            self.add(Partition(partition), Op::Truncate, None);
+        }
+    }
+
+    fn add(&self, partition: Partition, op: Op, of: Option<(Key, Row)>) -> u64 {
+        let mut state = self.state();
+        let id = state.changes.len() as u64 + 1;
+        let (key, after) = of.unzip();
         state.changes.push(Change {
             feed: self.name.clone(),
-            partition: partition_of(&key, self.partitions),
+            partition,
             position: Position::number(id),
-            key: Some(key),
-            op: Op::Update,
+            key,
+            op,
             at: clock::wall(),
             before: None,
-            after: Some(after),
+            after,
             id,
             prev: None,
         });

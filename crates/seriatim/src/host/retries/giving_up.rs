@@ -75,3 +75,52 @@ async fn stop_comes_after_the_last_attempt_and_loses_nothing() {
         assert_eq!(scene.work.ids(7), [1, 2, 3, 4], "{kind:?}");
     }
 }
+
+/// It has no object that could be parked, so the feed stops where somebody has to look; unless it is to be skipped.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_everything_that_fails_stops_the_feed_or_is_skipped() {
+    for (kind, then) in
+        BOTH.into_iter().flat_map(|kind| [Then::Park, Then::Stop, Then::Skip].map(|then| (kind, then)))
+    {
+        let mut scene = Scene::new(kind);
+        scene.settings.retry.then = then;
+        scene.work.falls_ill(EVERYTHING, || Failure::change("no"));
+        scene.push(7, 1);
+        scene.feed.truncate();
+        scene.push(7, 2);
+        let ended = scene.host("a").run_once().await;
+        let expected = match then {
+            Then::Skip => None,
+            _ => Some("stopped: f: change 2 at position 2 failed: no".to_owned()),
+        };
+        assert_eq!(ended.err().map(|error| error.to_string()), expected, "{kind:?} {then:?}");
+        scene.work.recovers();
+        scene.host("a").run_once().await.unwrap();
+        let truncated: &[u64] = if then == Then::Skip { &[] } else { &[2] };
+        assert_eq!(
+            (scene.work.ids(7), scene.work.ids(EVERYTHING)),
+            (vec![1, 3], truncated.to_vec()),
+            "{kind:?} {then:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_everything_waits_for_what_is_parked_before_it() {
+    for kind in BOTH {
+        let scene = Scene::new(kind);
+        scene.work.falls_ill(7, || Failure::poison("never"));
+        scene.push(7, 1);
+        scene.feed.truncate();
+        scene.push(8, 1);
+        let host = scene.run("a");
+        scene.until_parked(7).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(scene.work.total(), 0, "{kind:?}");
+        scene.work.recovers();
+        scene.store.retry_parked(scene.feed.name(), None).await.unwrap();
+        scene.until("all is handled", async |scene: &Scene| scene.work.total() == 3).await;
+        assert_eq!(*scene.work.seen.lock().unwrap(), [(7, 1), (EVERYTHING, 2), (8, 3)], "{kind:?}");
+        host.stop().await;
+    }
+}

@@ -36,10 +36,13 @@ struct Work {
     calls: Arc<AtomicU64>,
 }
 
+/// The key of a change of all objects.
+const EVERYTHING: i64 = -1;
+
 fn number(change: &Change) -> i64 {
-    match change.key.as_ref().unwrap().row().values()[0] {
-        Value::Integer(key) => key,
-        _ => -1,
+    match change.key.as_ref().map(|key| &key.row().values()[0]) {
+        Some(Value::Integer(key)) => *key,
+        _ => EVERYTHING,
     }
 }
 
