@@ -70,6 +70,7 @@ impl Torture {
         let mut more = (1..).map(|number| Plan::in_scene(self.seed ^ (number << 32), Scene::Plain));
         (plan.hosts, plan.chaos, plan.burst, plan.poison) = (3, 60_000, 60_000, 0);
         (plan.changes, plan.objects, plan.batch) = (self.changes, self.objects, self.batch);
+        (plan.rewinds, plan.truncates) = (false, 0);
         while plan.faults.len() < 30 {
             plan.faults.extend(more.next().into_iter().flat_map(|plan| plan.faults));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::history::What;
+use super::history::{EVERYTHING, What};
 use super::plan::Kind;
 use super::scheduler::Machine;
 
@@ -25,6 +25,7 @@ impl Coverage {
 
     pub(super) fn count(&mut self, what: &What) {
         match what {
+            What::Committed { key: EVERYTHING, .. } => self.add("changes of everything committed"),
             What::Committed { .. } => self.add("changes committed"),
             What::Acquired { from: Some(_), .. } => self.add("leases taken over"),
             What::Acquired { from: None, .. } => self.add("leases taken"),
@@ -37,6 +38,7 @@ impl Coverage {
             }
             What::Fenced { .. } => self.add("writes of zombies refused"),
             What::Discarded { .. } => self.add("discards"),
+            What::Rewound { .. } => self.add("rewinds"),
             What::Handled { .. } => self.add("changes handled"),
             What::Effect { .. } => self.add("transactions with effects"),
             What::Failed { .. } => self.add("handler failures"),

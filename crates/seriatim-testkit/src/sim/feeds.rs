@@ -11,7 +11,7 @@ use seriatim::handler::{
 };
 use seriatim::host::{FeedSettings, Host};
 use seriatim::name::FeedName;
-use seriatim::store::{Checkpoint, CheckpointError, Discard, ParkedState, Store};
+use seriatim::store::{Checkpoint, CheckpointError, Discard, OnRewind, ParkedState, Store};
 
 use super::history::What;
 use super::plan::{Plan, Scene};
@@ -69,7 +69,7 @@ fn settings(plan: &Plan) -> FeedSettings {
 pub fn write_changes(world: &Rc<World>, plan: &Plan, database: &Database) {
     let mut left = plan.changes;
     while left > 0 {
-        let (at, open, keys) = world.draw(|random| {
+        let (at, open, keys, truncates) = world.draw(|random| {
             let keys: Vec<i64> =
                 (0..random.usize(1..=3.min(left))).map(|_| random.i64(0..i64::from(plan.objects))).collect();
             let open = match random.u8(..10) {
@@ -77,27 +77,32 @@ pub fn write_changes(world: &Rc<World>, plan: &Plan, database: &Database) {
                 1..4 => random.u64(..400),
                 _ => 0,
             };
-            (random.u64(..plan.burst), open, keys)
+            (random.u64(..plan.burst), open, keys, plan.truncates > 0 && random.u8(..10) < plan.truncates)
         });
         left -= keys.len();
         let database = database.clone();
         world.spawn(async move {
             tokio::time::sleep(Duration::from_millis(at)).await;
-            let transaction = database.write(&keys);
+            let transaction = if truncates { database.truncate() } else { database.write(&keys) };
             tokio::time::sleep(Duration::from_millis(open)).await;
             database.commit(transaction);
         });
     }
 }
 
-/// Somebody who retries and discards now and then.
+/// Somebody who retries and discards now and then, and perhaps rewinds.
 async fn meddle(model: ModelStore, chaos: u64) {
     let feed = FeedName::new(FEED).expect("a name");
+    let rewinds = here().plan.rewinds;
     loop {
         let pause = draw(|random| random.u64(500..8_000));
         tokio::time::sleep(Duration::from_millis(pause)).await;
         if here().scheduler.elapsed() > Duration::from_millis(chaos) {
             return;
+        }
+        if rewinds && draw(|random| random.u8(..4)) == 0 {
+            rewind(&model, &feed).await;
+            continue;
         }
         let parked = model.inner.parked(&feed, None).await.unwrap_or_default();
         let chosen = draw(|random| random.choice(parked.iter()).cloned());
@@ -113,6 +118,24 @@ async fn meddle(model: ModelStore, chaos: u64) {
         };
         drop(done);
     }
+}
+
+/// Sets a partition back, to its beginning or somewhere between.
+async fn rewind(model: &ModelStore, feed: &FeedName) {
+    let Ok(view) = model.inner.view(std::slice::from_ref(feed)).await else { return };
+    let chosen = draw(|random| random.choice(view.leases.iter()).cloned());
+    let Some(lease) = chosen else { return };
+    let parked = model.inner.parked(feed, Some(lease.id.partition)).await.unwrap_or_default();
+    // What stays parked and comes again is told twice: nobody could say then what once means.
+    let between = draw(|random| random.bool()) && parked.is_empty();
+    drop(match between {
+        true => {
+            model
+                .rewind(&lease, draw(|random| random.u64(..=place(&lease.position))), OnRewind::KeepParked)
+                .await
+        }
+        false => model.rewind(&lease, 0, OnRewind::DropParked).await,
+    });
 }
 
 /// Ends the chaos, then the ills, and then the run.

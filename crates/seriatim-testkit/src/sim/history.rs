@@ -5,6 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::scheduler::Machine;
 
+/// The key of a change that is of all objects of its partition.
+pub const EVERYTHING: i64 = i64::MIN;
+
 /// One thing that happened. Changes, events and records are named by numbers that are unique in the run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -38,7 +41,7 @@ pub enum What {
     /// The run was given the time that it must need at most.
     Over,
 
-    // The source.
+    // The source. A change of [`EVERYTHING`] is one of all objects of its partition.
     Committed {
         feed: u32,
         partition: u32,
@@ -93,6 +96,14 @@ pub enum What {
         feed: u32,
         changes: Vec<u64>,
     },
+    /// Somebody set a partition back, whoever owned it, and dropped these of its parked changes: all after it come again.
+    Rewound {
+        feed: u32,
+        partition: u32,
+        epoch: u64,
+        position: u64,
+        dropped: Vec<u64>,
+    },
 
     // Handlers. A call is one run of the handler over some changes.
     Began {
@@ -132,11 +143,12 @@ pub enum What {
     },
 
     // Signals.
-    /// `alone`: no other run may be alive, however long this one takes.
+    /// `alone`: no other run may be alive, however long this one takes. `first`: no other may ever have succeeded, or may yet.
     RunBegan {
         signal: u32,
         run: u64,
         alone: bool,
+        first: bool,
     },
     RunEnded {
         signal: u32,

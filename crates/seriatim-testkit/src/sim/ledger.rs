@@ -115,7 +115,8 @@ impl Ledger for SimLedger {
     }
 
     async fn doubt(&self, signal: &Signal, seen: &Run) -> Result<bool, StoreError> {
-        self.inner.doubt(signal, seen).await
+        let (ledger, signal, seen) = (self.inner.clone(), signal.clone(), seen.clone());
+        self.call("doubt", async move { ledger.doubt(&signal, &seen).await }).await
     }
 
     async fn resolve(&self, signal: &Signal, seen: &Run, how: &Resolution) -> Result<bool, StoreError> {

@@ -110,6 +110,12 @@ pub struct Plan {
     pub chain: bool,
     /// The store can tell a dead process.
     pub tells_dead: bool,
+    /// Somebody rewinds partitions while hosts run.
+    pub rewinds: bool,
+    /// A run that timed out is not repeated before somebody has found out whether it happened.
+    pub asks: bool,
+    /// So many transactions in 10 change all objects at once.
+    pub truncates: u8,
     /// What goes wrong.
     pub faults: Vec<Fault>,
 }
@@ -128,7 +134,7 @@ impl Plan {
         let chaos = random.u64(15..40) * 1000;
         let intensity = random.usize(0..=14);
         let faults = (0..intensity).flat_map(|_| faults(&mut random, scene, hosts, chaos)).collect();
-        Plan {
+        let mut plan = Plan {
             seed,
             scene,
             hosts,
@@ -145,8 +151,16 @@ impl Plan {
             slow: random.u8(..30),
             chain: random.bool(),
             tells_dead: random.bool(),
+            rewinds: false,
+            truncates: 0,
+            asks: false,
             faults,
-        }
+        };
+        // A chain begins anew when its feed is rewound, so that nobody can say what its links have to be.
+        plan.rewinds = random.u8(..3) == 0 && !plan.chain;
+        plan.truncates = if random.u8(..3) == 0 { random.u8(1..=3) } else { 0 };
+        plan.asks = random.u8(..3) == 0;
+        plan
     }
 
     /// The same run without some of its parts.
@@ -251,7 +265,7 @@ fn named(random: &mut fastrand::Rng, scene: Scene) -> &'static str {
             &["acquire", "renew", "release", "checkpoint", "commit", "view", "read parked"]
         }
         Scene::Windows => &["acquire", "renew", "release", "checkpoint", "view", "fetch", "ask the time"],
-        Scene::Once => &["start", "complete", "fail", "show", "extend"],
+        Scene::Once => &["start", "complete", "fail", "show", "extend", "doubt"],
         Scene::Queue => &["take", "next", "release", "park", "beat", "recover", "workers", "leave"],
     };
     calls[random.usize(..calls.len())]

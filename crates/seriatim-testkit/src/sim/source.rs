@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::{Change, Op, Position};
-use seriatim::name::FeedName;
+use seriatim::name::{FeedName, Partition};
 use seriatim::order::partition_of;
 use seriatim::simulation::{Mutant, has};
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
@@ -22,7 +22,7 @@ use seriatim::store::StoreError;
 use seriatim::value::{Columns, Key, Row, Value};
 use tokio::sync::watch;
 
-use super::history::What;
+use super::history::{EVERYTHING, What};
 use super::scheduler::beginning;
 use super::store::{feed_number, place};
 use super::world::{Link, draw, record};
@@ -30,6 +30,7 @@ use super::world::{Link, draw, record};
 #[derive(Clone, Debug)]
 struct Written {
     key: i64,
+    partition: Partition,
     id: u64,
     committed: bool,
     place: Option<u64>,
@@ -42,6 +43,15 @@ struct Tables {
     locked: BTreeSet<i64>,
     places: u64,
     sequencing: bool,
+}
+
+impl Tables {
+    fn add(&mut self, key: i64, partition: Partition, transaction: &mut Transaction) {
+        let id = self.rows.len() as u64 + 1;
+        self.rows.push(Written { key, partition, id, committed: false, place: None, published: false });
+        transaction.ids.push(id);
+        transaction.keys.push(key);
+    }
 }
 
 /// A feed in a database; clones share it.
@@ -77,13 +87,22 @@ impl Database {
         let mut transaction = Transaction { ids: Vec::new(), keys: Vec::new() };
         for key in keys {
             let mine = transaction.keys.contains(key);
-            if !mine && !tables.locked.insert(*key) {
+            if !mine && (tables.locked.contains(&EVERYTHING) || !tables.locked.insert(*key)) {
                 continue;
             }
-            let id = tables.rows.len() as u64 + 1;
-            tables.rows.push(Written { key: *key, id, committed: false, place: None, published: false });
-            transaction.ids.push(id);
-            transaction.keys.push(*key);
+            tables.add(*key, partition_of(&self::key(*key), self.partitions), &mut transaction);
+        }
+        transaction
+    }
+
+    /// Writes to all objects at once, once in each partition, unless another transaction has locked one.
+    pub fn truncate(&self) -> Transaction {
+        let mut tables = self.tables();
+        let mut transaction = Transaction { ids: Vec::new(), keys: Vec::new() };
+        if tables.locked.is_empty() {
+            tables.locked.insert(EVERYTHING);
+            (0..self.partitions)
+                .for_each(|partition| tables.add(EVERYTHING, Partition(partition), &mut transaction));
         }
         transaction
     }
@@ -95,8 +114,7 @@ impl Database {
         for id in transaction.ids {
             let row = &mut tables.rows[id as usize - 1];
             row.committed = true;
-            let partition = partition_of(&key(row.key), self.partitions).0;
-            record(What::Committed { feed, partition, key: row.key, change: id });
+            record(What::Committed { feed, partition: row.partition.0, key: row.key, change: id });
         }
         tables.locked.retain(|key| !transaction.keys.contains(key));
         drop(tables);
@@ -146,17 +164,17 @@ impl Database {
     }
 
     fn change(&self, row: &Written) -> Change {
-        let key = key(row.key);
+        let of_one = row.key != EVERYTHING;
         let values = [Value::Integer(row.key), Value::Integer(row.id as i64)];
         Change {
             feed: self.feed.clone(),
-            partition: partition_of(&key, self.partitions),
+            partition: row.partition,
             position: Position::number(row.place.unwrap_or(0)),
-            key: Some(key),
-            op: Op::Update,
+            key: of_one.then(|| key(row.key)),
+            op: if of_one { Op::Update } else { Op::Truncate },
             at: beginning(),
             before: None,
-            after: Some(Row::new(Columns::new(["id", "value"]), values)),
+            after: of_one.then(|| Row::new(Columns::new(["id", "value"]), values)),
             id: row.id,
             prev: None,
         }

@@ -222,6 +222,23 @@ impl ModelStore {
         Ok(())
     }
 
+    /// A person sets a partition back.
+    pub async fn rewind(&self, seen: &LeaseView, to: u64, parked: OnRewind) -> Result<(), StoreError> {
+        let (of, partition) = (&seen.id.feed, seen.id.partition);
+        let mut dropped = Vec::new();
+        if parked == OnRewind::DropParked {
+            for object in self.inner.parked(of, Some(partition)).await? {
+                let kept = self.inner.parked_changes(of, &object.key, usize::MAX).await?;
+                dropped.extend(kept.iter().map(|change| change.id));
+            }
+        }
+        if self.inner.rewind(seen, &Position::number(to), parked).await? {
+            let (feed, epoch) = (feed_number(of), seen.epoch.next().0);
+            record(What::Rewound { feed, partition: partition.0, epoch, position: to, dropped });
+        }
+        Ok(())
+    }
+
     /// A person drops the first change of a parked object, or all of them.
     pub async fn discard(&self, feed: &FeedName, key: &Key, what: Discard) -> Result<(), StoreError> {
         let kept = self.inner.parked_changes(feed, key, usize::MAX).await?;

@@ -1,6 +1,6 @@
 //! A history for people to read.
 
-use super::history::{Entry, What};
+use super::history::{EVERYTHING, Entry, What};
 use super::scheduler::Machine;
 
 /// The history up to what went wrong, a sentence for each thing that matters.
@@ -50,6 +50,9 @@ fn sentence(what: &What) -> Option<String> {
         What::Calm => "-- no more faults --".to_owned(),
         What::Cured => "-- no handler fails any more --".to_owned(),
         What::Over => "-- over --".to_owned(),
+        What::Committed { partition, key: EVERYTHING, change, .. } => {
+            format!("change {change} of everything commits (partition {partition})")
+        }
         What::Committed { partition, key, change, .. } => {
             format!("change {change} of object {key} commits (partition {partition})")
         }
@@ -67,6 +70,9 @@ fn sentence(what: &What) -> Option<String> {
         What::Released { partition, epoch, .. } => format!("gives partition {partition} up, epoch {epoch}"),
         What::AskedFor { partition, .. } => format!("asks for partition {partition}"),
         What::Fenced { partition, epoch, .. } => format!("is refused: partition {partition}, epoch {epoch}"),
+        What::Rewound { partition, epoch, position, .. } => {
+            format!("somebody REWINDS partition {partition} to {position}, epoch {epoch}")
+        }
         What::Discarded { changes, .. } => format!("somebody discards {changes:?}"),
         What::Began { call, epoch, changes, .. } => {
             format!("call {call} begins with {changes:?}, epoch {epoch}")

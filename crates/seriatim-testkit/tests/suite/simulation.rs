@@ -113,9 +113,10 @@ fn a_host_that_stood_still_begins_no_further_attempt() {
 fn scenes(mutant: Mutant) -> &'static [Scene] {
     match mutant {
         Mutant::HorizonIgnored => &[Scene::Windows],
-        Mutant::CompleteWithoutAttempt | Mutant::TakeOverWithoutCompare | Mutant::TimeOutByHostClock => {
-            &[Scene::Once]
-        }
+        Mutant::CompleteWithoutAttempt
+        | Mutant::TakeOverWithoutCompare
+        | Mutant::TimeOutByHostClock
+        | Mutant::UnknownRunsAgain => &[Scene::Once],
         Mutant::RecordWithoutEpoch
         | Mutant::ReleaseInTwoSteps
         | Mutant::RecoverWithoutBeat

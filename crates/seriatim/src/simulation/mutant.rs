@@ -36,6 +36,10 @@ pub enum Mutant {
     RecoverWithoutBeat,
     /// Model: an event that came too early is forgotten by the gate's state.
     EarlyEventForgotten,
+    /// Model: a run whose fate is unknown is repeated, although nobody has said that it may be.
+    UnknownRunsAgain,
+    /// A change of all objects waits for none of them.
+    EverythingAtOnce,
     /// The position moves when a batch is taken, not when it is done.
     TrackerBeforeProcess,
     /// Later changes of a parked object are handled.
@@ -56,7 +60,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 24] = [
+    pub const ALL: [Mutant; 26] = [
         Mutant::CheckpointWithoutEpoch,
         Mutant::ReleaseWithoutEpoch,
         Mutant::RenewWithoutEpoch,
@@ -73,6 +77,8 @@ impl Mutant {
         Mutant::ReleaseInTwoSteps,
         Mutant::RecoverWithoutBeat,
         Mutant::EarlyEventForgotten,
+        Mutant::UnknownRunsAgain,
+        Mutant::EverythingAtOnce,
         Mutant::TrackerBeforeProcess,
         Mutant::TailNotHeld,
         Mutant::HandOverWithoutDraining,

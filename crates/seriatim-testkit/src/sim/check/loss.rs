@@ -3,17 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Checker;
+use super::places::{Lease, Places};
 use crate::sim::history::{Entry, What};
-
-type Lease = (u32, u32);
 
 /// Follows each change from its commit to where it is handled.
 #[derive(Default)]
 pub struct Loss {
-    partition: BTreeMap<u64, Lease>,
+    places: Places,
     committed: BTreeSet<u64>,
-    /// Published and not known to be safe, by partition and place.
-    open: BTreeMap<Lease, BTreeMap<u64, u64>>,
     checkpoint: BTreeMap<Lease, u64>,
     done: BTreeSet<u64>,
     parked: BTreeSet<u64>,
@@ -21,21 +18,29 @@ pub struct Loss {
 }
 
 impl Loss {
-    fn is_safe(&self, change: &u64) -> bool {
-        self.done.contains(change) || self.parked.contains(change) || self.dropped.contains(change)
+    fn is_safe(&self, change: u64) -> bool {
+        self.done.contains(&change) || self.parked.contains(&change) || self.dropped.contains(&change)
     }
 
     fn check(&self, lease: Lease) -> Result<(), String> {
-        let (Some(open), Some(upto)) = (self.open.get(&lease), self.checkpoint.get(&lease)) else {
-            return Ok(());
-        };
-        match open.range(..=upto).find(|(_, change)| !self.is_safe(change)) {
+        let Some(upto) = self.checkpoint.get(&lease) else { return Ok(()) };
+        match self.places.upto(lease, *upto).find(|(_, change)| !self.is_safe(*change)) {
             None => Ok(()),
             Some((place, change)) => Err(format!(
                 "the checkpoint of partition {} is at {upto}, and change {change} at {place} is neither handled nor parked",
                 lease.1
             )),
         }
+    }
+
+    /// What comes after the place has to be handled again.
+    fn rewound(&mut self, lease: Lease, place: u64, dropped: &[u64]) {
+        for change in self.places.after(lease, place) {
+            self.done.remove(&change);
+            self.dropped.remove(&change);
+        }
+        self.parked.retain(|change| !dropped.contains(change));
+        self.checkpoint.insert(lease, place);
     }
 }
 
@@ -45,23 +50,24 @@ impl Checker for Loss {
     }
 
     fn see(&mut self, entry: &Entry) -> Result<(), String> {
+        self.places.see(&entry.what);
         match &entry.what {
-            What::Committed { feed, partition, change, .. } => {
-                self.partition.insert(*change, (*feed, *partition));
-                self.committed.insert(*change);
-            }
-            What::Sequenced { change, position, .. } => {
-                let Some(lease) = self.partition.get(change).copied() else {
+            What::Committed { change, .. } => drop(self.committed.insert(*change)),
+            What::Sequenced { change, .. } => {
+                let Some(of) = self.places.of(*change) else {
                     return Err(format!("change {change} was published and not committed"));
                 };
-                self.open.entry(lease).or_default().insert(*position, *change);
-                return self.check(lease);
+                return self.check(of.lease);
             }
+            What::Handled { call, .. } if self.places.is_past(*call) => {}
             What::Handled { change, .. } => drop(self.done.insert(*change)),
             What::Effect { changes, .. } => self.done.extend(changes),
             What::Discarded { changes, .. } => {
                 self.dropped.extend(changes);
                 self.parked.retain(|change| !changes.contains(change));
+            }
+            What::Rewound { feed, partition, position, dropped, .. } => {
+                self.rewound((*feed, *partition), *position, dropped);
             }
             What::Checkpointed { feed, partition, position, unparked, parked, .. } => {
                 if let Some(lost) = unparked.iter().find(|change| !self.done.contains(change)) {

@@ -14,6 +14,7 @@ mod loss;
 mod once;
 mod order;
 mod owner;
+mod places;
 mod queue;
 mod stall;
 mod windows;

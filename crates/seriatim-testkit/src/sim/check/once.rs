@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Checker;
+use super::places::Places;
 use crate::sim::history::{Entry, What};
 use crate::sim::scheduler::Machine;
 
 /// Effects that are in one transaction with their checkpoint happen once.
 #[derive(Default)]
 pub struct Effects {
+    places: Places,
     happened: BTreeSet<u64>,
     dropped: BTreeSet<u64>,
 }
@@ -19,6 +21,7 @@ impl Checker for Effects {
     }
 
     fn see(&mut self, entry: &Entry) -> Result<(), String> {
+        self.places.see(&entry.what);
         match &entry.what {
             What::Effect { changes, .. } => {
                 for change in changes {
@@ -35,6 +38,12 @@ impl Checker for Effects {
                     return Err(format!("change {change} took effect, and was discarded then"));
                 }
                 self.dropped.extend(changes);
+            }
+            What::Rewound { feed, partition, position, .. } => {
+                for change in self.places.after((*feed, *partition), *position) {
+                    self.happened.remove(&change);
+                    self.dropped.remove(&change);
+                }
             }
             _ => {}
         }
@@ -58,13 +67,26 @@ struct Run {
 #[derive(Default)]
 pub struct Signals {
     running: BTreeMap<u64, Run>,
-    succeeded: BTreeSet<u64>,
+    succeeded: BTreeMap<u64, u32>,
     completed: BTreeMap<u32, u64>,
     told: BTreeMap<u32, u64>,
 }
 
 impl Signals {
-    fn begins(&mut self, entry: &Entry, signal: u32, run: u64, alone: bool) -> Result<(), String> {
+    fn begins(
+        &mut self,
+        entry: &Entry,
+        signal: u32,
+        run: u64,
+        alone: bool,
+        first: bool,
+    ) -> Result<(), String> {
+        let other = self.succeeded.iter().find(|(_, of)| **of == signal).map(|(run, _)| run);
+        let other = other
+            .or_else(|| self.running.iter().find(|(_, other)| other.signal == signal).map(|(run, _)| run));
+        if let (true, Some(other)) = (first, other) {
+            return Err(format!("signal {signal}: run {run} began although run {other} may have happened"));
+        }
         if let Some(completed) = self.completed.get(&signal) {
             return Err(format!("signal {signal}: run {run} began after run {completed} was completed"));
         }
@@ -89,11 +111,13 @@ impl Checker for Signals {
 
     fn see(&mut self, entry: &Entry) -> Result<(), String> {
         match &entry.what {
-            What::RunBegan { signal, run, alone } => return self.begins(entry, *signal, *run, *alone),
-            What::RunEnded { run, done, .. } => {
+            What::RunBegan { signal, run, alone, first } => {
+                return self.begins(entry, *signal, *run, *alone, *first);
+            }
+            What::RunEnded { signal, run, done } => {
                 self.running.remove(run);
                 if *done {
-                    self.succeeded.insert(*run);
+                    self.succeeded.insert(*run, *signal);
                 }
             }
             What::Paused => {
@@ -101,7 +125,7 @@ impl Checker for Signals {
                 here.for_each(|run| run.paused = true);
             }
             What::Completed { signal, run, recorded: true } => {
-                if !self.succeeded.contains(run) {
+                if !self.succeeded.contains_key(run) {
                     return Err(format!("signal {signal}: run {run} is recorded, and did not succeed"));
                 }
                 if let Some(other) = self.completed.insert(*signal, *run)

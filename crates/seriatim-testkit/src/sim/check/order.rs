@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Checker;
-use crate::sim::history::{Entry, What};
+use super::places::{Of, Places};
+use crate::sim::history::{EVERYTHING, Entry, What};
 use crate::sim::scheduler::Machine;
 
 #[derive(Debug)]
 struct Call {
     machine: Machine,
-    keys: BTreeSet<i64>,
+    changes: Vec<Of>,
     /// Its machine stood still at some time since it began: others may have taken over.
     paused: bool,
 }
@@ -17,9 +18,9 @@ struct Call {
 /// Follows what is handled of each object, and by whom at the same time.
 #[derive(Default)]
 pub struct Order {
-    /// The changes of each object in the order of their commits.
-    committed: BTreeMap<i64, Vec<u64>>,
-    key: BTreeMap<u64, i64>,
+    places: Places,
+    /// All changes in the order of their commits.
+    committed: Vec<(u64, Of)>,
     done: BTreeSet<u64>,
     dropped: BTreeSet<u64>,
     calls: BTreeMap<u64, Call>,
@@ -27,23 +28,30 @@ pub struct Order {
 }
 
 impl Order {
+    /// The changes before this one whose order with it counts.
+    fn before(&self, change: u64, of: Of) -> impl Iterator<Item = u64> + '_ {
+        let earlier = self.committed.iter().take_while(move |(other, _)| *other != change);
+        earlier.filter(move |(_, other)| of.touches(other)).map(|(other, _)| *other)
+    }
+
     fn done(&mut self, change: u64) -> Result<(), String> {
-        let Some(key) = self.key.get(&change) else {
+        let Some(of) = self.places.of(change) else {
             return Err(format!("change {change} was handled and not committed"));
         };
-        let before = self.committed[key].iter().take_while(|other| **other != change);
-        let mut skipped = before.filter(|other| !self.done.contains(other) && !self.dropped.contains(other));
-        if let Some(skipped) = skipped.next() {
-            return Err(format!("object {key}: change {change} was handled before change {skipped}"));
+        let open = |other: &u64| !self.done.contains(other) && !self.dropped.contains(other);
+        if let Some(skipped) = self.before(change, of).find(open) {
+            let object = if of.key == EVERYTHING { "all".to_owned() } else { of.key.to_string() };
+            return Err(format!("object {object}: change {change} was handled before change {skipped}"));
         }
         self.done.insert(change);
         Ok(())
     }
 
-    /// In a chain, each change names the one before it.
+    /// In a chain, each change names the one of its object before it.
     fn follows(&self, change: u64, prev: Option<u64>) -> Result<(), String> {
-        let of_object = self.key.get(&change).and_then(|key| self.committed.get(key));
-        let before = of_object.into_iter().flatten().take_while(|other| **other != change).last().copied();
+        let Some(of) = self.places.of(change).filter(|of| of.key != EVERYTHING) else { return Ok(()) };
+        let of_object = self.committed.iter().filter(|(_, other)| other.key == of.key);
+        let before = of_object.map(|(other, _)| *other).take_while(|other| *other != change).last();
         match before == prev {
             true => Ok(()),
             false => Err(format!("change {change} says that it follows {prev:?}, and it follows {before:?}")),
@@ -51,16 +59,22 @@ impl Order {
     }
 
     fn begins(&mut self, call: u64, machine: Machine, changes: &[u64]) -> Result<(), String> {
-        let keys: BTreeSet<i64> = changes.iter().filter_map(|change| self.key.get(change).copied()).collect();
-        let clash = |other: &Call| !other.paused && other.keys.iter().any(|key| keys.contains(key));
-        if let Some((number, other)) = self.calls.iter().find(|(_, other)| clash(other)) {
+        if self.places.is_past(call) {
+            return Ok(());
+        }
+        let changes: Vec<Of> = changes.iter().filter_map(|change| self.places.of(*change)).collect();
+        let together =
+            |other: &Call| other.changes.iter().any(|of| changes.iter().any(|mine| mine.touches(of)));
+        let clash =
+            |number: u64, other: &Call| !other.paused && !self.places.is_past(number) && together(other);
+        if let Some((number, other)) = self.calls.iter().find(|(number, other)| clash(**number, other)) {
             return Err(format!(
                 "call {call} on m{} began while call {number} on m{} was at the same object, which never stood still",
                 machine.0, other.machine.0
             ));
         }
         let paused = self.paused.contains(&machine);
-        self.calls.insert(call, Call { machine, keys, paused });
+        self.calls.insert(call, Call { machine, changes, paused });
         Ok(())
     }
 }
@@ -71,10 +85,10 @@ impl Checker for Order {
     }
 
     fn see(&mut self, entry: &Entry) -> Result<(), String> {
+        self.places.see(&entry.what);
         match &entry.what {
-            What::Committed { key, change, .. } => {
-                self.committed.entry(*key).or_default().push(*change);
-                self.key.insert(*change, *key);
+            What::Committed { change, .. } => {
+                self.committed.extend(self.places.of(*change).map(|of| (*change, of)));
             }
             What::Began { call, changes, .. } => return self.begins(*call, entry.machine, changes),
             What::Linked { change, prev } => return self.follows(*change, *prev),
@@ -85,9 +99,16 @@ impl Checker for Order {
                 here.for_each(|call| call.paused = true);
             }
             What::Resumed => drop(self.paused.remove(&entry.machine)),
+            What::Handled { call, .. } if self.places.is_past(*call) => {}
             What::Handled { change, .. } => return self.done(*change),
             What::Effect { changes, .. } => return changes.iter().try_for_each(|change| self.done(*change)),
             What::Discarded { changes, .. } => self.dropped.extend(changes),
+            What::Rewound { feed, partition, position, .. } => {
+                for change in self.places.after((*feed, *partition), *position) {
+                    self.done.remove(&change);
+                    self.dropped.remove(&change);
+                }
+            }
             _ => {}
         }
         Ok(())

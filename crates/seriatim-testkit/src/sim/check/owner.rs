@@ -48,6 +48,10 @@ impl Checker for Fencing {
                 }
                 Ok(())
             }
+            What::Rewound { feed, partition, epoch, .. } => {
+                self.epochs.insert((*feed, *partition), *epoch);
+                Ok(())
+            }
             What::Checkpointed { feed, partition, epoch, .. } => {
                 self.writes("a checkpoint", (*feed, *partition), *epoch)
             }

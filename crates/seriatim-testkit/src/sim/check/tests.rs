@@ -1,7 +1,7 @@
 //! Each checker rejects a bad history, made by hand, and accepts the good one beside it.
 
 use super::*;
-use crate::sim::history::What;
+use crate::sim::history::{EVERYTHING, What};
 use crate::sim::scheduler::Machine;
 
 /// Things that happened on machines, a second apart.
@@ -132,7 +132,7 @@ fn g3_an_effect_that_happens_twice_is_rejected() {
 
 #[test]
 fn g3_a_signal_that_is_completed_twice_or_runs_twice_at_once_is_rejected() {
-    let began = |machine, run, alone| (machine, What::RunBegan { signal: 0, run, alone });
+    let began = |machine, run, alone| (machine, What::RunBegan { signal: 0, run, alone, first: false });
     let done = |machine, run| (machine, What::RunEnded { signal: 0, run, done: true });
     let recorded = |machine, run| (machine, What::Completed { signal: 0, run, recorded: true });
     let told = |machine, run| (machine, What::Told { signal: 0, run, ran: false });
@@ -149,6 +149,11 @@ fn g3_a_signal_that_is_completed_twice_or_runs_twice_at_once_is_rejected() {
     rejects("G3", "did not succeed", vec![began(1, 1, false), recorded(1, 1)]);
     rejects("G3", "another of", vec![told(1, 1), told(2, 2)]);
     rejects("G3", "not completed", vec![(0, What::LastlyRecorded { signal: 0, run: None })]);
+    let first = |machine, run| (machine, What::RunBegan { signal: 0, run, alone: false, first: true });
+    let failed = (1, What::RunEnded { signal: 0, run: 1, done: false });
+    assert_eq!(verdict(vec![first(1, 1), failed, first(2, 2)]), "fine");
+    rejects("G3", "may have happened", vec![first(1, 1), first(2, 2)]);
+    rejects("G3", "may have happened", vec![first(1, 1), done(1, 1), first(2, 2)]);
 }
 
 #[test]
@@ -180,6 +185,47 @@ fn g6_a_healthy_object_that_waits_for_a_sick_one_is_rejected() {
     rejects("G6", "which never failed", then(vec![committed(2, 8), (0, What::Cured)]));
     let failed = vec![committed(2, 8), (1, What::Failed { call: 9, change: 2 }), (0, What::Cured)];
     assert_eq!(verdict(then(failed)), "fine");
+}
+
+#[test]
+fn what_a_rewind_brings_again_is_handled_again() {
+    let rewound = || (0, What::Rewound { feed: 0, partition: 0, epoch: 2, position: 0, dropped: Vec::new() });
+    let again = |epoch| (2, What::Began { call: 2, feed: 0, partition: 0, epoch, changes: vec![1] });
+    let good = [rewound(), acquired(2, 3, None), again(3), handled(2, 2, 1), ended(2, 2)];
+    let good = || then(good.iter().cloned().chain([checkpoint(2, 3, 1, &[], &[]), over()]).collect());
+    assert_eq!(verdict(good()), "fine");
+    let passed = vec![rewound(), acquired(2, 3, None), checkpoint(2, 3, 1, &[], &[])];
+    rejects("G1", "neither handled nor parked", then(passed));
+    rejects("G1", "never handled", then(vec![rewound(), over()]));
+    rejects("G4", "a checkpoint", then(vec![rewound(), checkpoint(1, 1, 0, &[], &[])]));
+    rejects("G6", "which never failed", then(vec![rewound(), (0, What::Cured)]));
+    // Who owned it before does not know yet: what it does then counts for nothing.
+    rejects("G1", "never handled", then(vec![rewound(), again(1), handled(2, 2, 1), over()]));
+    let overtaken = vec![committed(2, 7), sequenced(2, 2), rewound(), began_later(&[2]), handled(2, 9, 2)];
+    rejects("G2", "before change 1", then(overtaken));
+    let twice = vec![committed(1, 7), sequenced(1, 1), effect(1, &[1]), rewound(), effect(1, &[1])];
+    assert_eq!(verdict(twice.clone()), "fine");
+    rejects("G3", "happened twice", twice.into_iter().chain([effect(1, &[1])]).collect());
+}
+
+fn began_later(changes: &[u64]) -> (u32, What) {
+    (2, What::Began { call: 9, feed: 0, partition: 0, epoch: 3, changes: changes.to_vec() })
+}
+
+#[test]
+fn a_change_of_everything_stands_between_those_before_and_after_it() {
+    let everything = |change| committed(change, EVERYTHING);
+    rejects("G2", "before change 2", then(vec![committed(2, 7), everything(3), handled(1, 9, 3)]));
+    rejects("G2", "before change 2", then(vec![everything(2), committed(3, 8), handled(1, 9, 3)]));
+    let together = vec![committed(2, 7), everything(3), began(1, 2, &[2]), began(1, 3, &[3])];
+    rejects("G2", "at the same object", then(together));
+    let elsewhere = (0, What::Committed { feed: 0, partition: 1, key: 8, change: 3 });
+    assert_eq!(verdict(then(vec![everything(2), elsewhere, handled(1, 9, 3)])), "fine");
+    // It waits for what fails, and all that comes after it waits too.
+    let failed = (1, What::Failed { call: 9, change: 2 });
+    let waits = vec![committed(2, 7), failed, everything(3), committed(4, 8), (0, What::Cured)];
+    assert_eq!(verdict(then(waits)), "fine");
+    rejects("G6", "which never failed", then(vec![everything(2), committed(3, 8), (0, What::Cured)]));
 }
 
 #[test]

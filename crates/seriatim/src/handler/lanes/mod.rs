@@ -141,7 +141,7 @@ impl Lanes {
                 break;
             };
             if entry.change.key.is_none() {
-                if self.busy.is_empty() && self.parked.is_empty() {
+                if self.all_before_is_done() {
                     self.barrier = true;
                     self.start(&mut batch, entry);
                 } else {
@@ -163,6 +163,15 @@ impl Lanes {
         }
         self.next_batch += 1;
         Some(batch)
+    }
+
+    /// Whether a change of all objects can begin.
+    fn all_before_is_done(&self) -> bool {
+        #[cfg(feature = "simulation")]
+        if crate::simulation::has(crate::simulation::Mutant::EverythingAtOnce) {
+            return true;
+        }
+        self.busy.is_empty() && self.parked.is_empty()
     }
 
     fn is_parked(&self, lane: u64) -> bool {
