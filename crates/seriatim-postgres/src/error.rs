@@ -47,6 +47,13 @@ impl PostgresError {
         PostgresError { place, doing: "connecting to", said, remedy: Remedy::TryAgain, cause: None }
     }
 
+    /// A pooler is in between that gives each transaction another session.
+    pub(crate) fn shared_sessions(place: &str) -> Self {
+        let said = "a pooler in between gives each transaction another session, and Seriatim's have settings, locks and prepared \
+                    statements of their own";
+        PostgresError::person(place, "connecting to", said, KEEP_SESSIONS.to_owned())
+    }
+
     /// Something that waits for a person.
     pub(crate) fn person(place: &str, doing: &'static str, said: &str, remedy: String) -> Self {
         let (place, said) = (place.to_owned(), said.to_owned());
@@ -132,6 +139,10 @@ fn explain_connection(cause: &tokio_postgres::Error) -> (String, Remedy) {
     (said, remedy)
 }
 
+/// What to do about a pooler.
+const KEEP_SESSIONS: &str =
+    "connect to the server itself, or through a pool that keeps sessions (PgBouncer: pool_mode = session)";
+
 /// What to do about an error of the server, by its code. One table for everything.
 fn remedy_for(code: &SqlState) -> Remedy {
     let person = |remedy: &str| Remedy::Person(remedy.to_owned());
@@ -149,10 +160,7 @@ fn remedy_for(code: &SqlState) -> Remedy {
         "3D000" => person("create the database, or correct its name in the URL"),
         "42501" => person("grant this role what is missing (`seriatim check` lists the grants)"),
         "3F000" => person("create the schema, or grant this role CREATE on the database"),
-        "26000" | "42P05" => person(
-            "a pooler that does not keep sessions seems to be in between: connect to the server itself, or through a pooler that \
-             keeps sessions or prepared statements (PgBouncer: pool_mode = session, or max_prepared_statements from 1.21 on)",
-        ),
+        "26000" | "42P05" => person(KEEP_SESSIONS),
         "42P01" | "42703" | "42883" => {
             person("something of Seriatim's was dropped or changed by hand: restore it, or set it up anew")
         }

@@ -7,6 +7,7 @@
 //! nothing depends on a search path. Handlers' SQL does: it runs on connections that are as the role's own settings make them.
 
 mod dedicated;
+mod pooler;
 mod schema;
 mod tls;
 mod url;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use tokio::sync::OnceCell;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -54,6 +56,8 @@ struct Shared {
     own: Pool,
     /// For handlers' statements: as the role's settings say, and never in the way of renewals.
     users: Pool,
+    /// That sessions are ours alone was looked at.
+    looked: OnceCell<()>,
 }
 
 impl Database {
@@ -65,16 +69,18 @@ impl Database {
         let tls = tls::connector(&address)?;
         let own = pool(&address, &tls, Some(own_settings()))?;
         let users = pool(&address, &tls, None)?;
-        Ok(Database { shared: Arc::new(Shared { address, tls, own, users }) })
+        Ok(Database { shared: Arc::new(Shared { address, tls, own, users, looked: OnceCell::new() }) })
     }
 
     /// A connection for Seriatim's own statements.
     pub async fn client(&self) -> Result<Client, PostgresError> {
+        self.refuse_shared_sessions().await?;
         self.shared.own.get().await.map_err(|cause| self.no_connection(cause))
     }
 
     /// A connection for users' statements, with the role's own search path and settings.
     pub async fn users_client(&self) -> Result<Client, PostgresError> {
+        self.refuse_shared_sessions().await?;
         self.shared.users.get().await.map_err(|cause| self.no_connection(cause))
     }
 
@@ -95,6 +101,7 @@ impl Database {
 
     /// A connection that is nobody else's: for LISTEN, and for locks that live as long as it does.
     pub async fn dedicated(&self) -> Result<Dedicated, PostgresError> {
+        self.refuse_shared_sessions().await?;
         let (config, tls) = (&self.shared.address.config, self.shared.tls.clone());
         let dedicated = async {
             let dedicated = Dedicated::open(config, tls).await?;
@@ -102,6 +109,17 @@ impl Database {
             Ok(dedicated)
         };
         dedicated.await.map_err(|cause| self.error("connecting to", cause))
+    }
+
+    /// Before anything else: a pooler that hands sessions around is refused, not tried.
+    async fn refuse_shared_sessions(&self) -> Result<(), PostgresError> {
+        let look = async || match pooler::shares_sessions(&self.shared.address.config, &self.shared.tls).await
+        {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(PostgresError::shared_sessions(self.name())),
+            Err(cause) => Err(self.error("connecting to", cause)),
+        };
+        self.shared.looked.get_or_try_init(look).await.map(|()| ())
     }
 
     /// The schema that Seriatim's tables are in.

@@ -18,6 +18,7 @@ mod queue;
 mod gate;
 mod queue_processes;
 mod database_tls;
+mod pooler;
 mod transaction;
 mod transaction_faults;
 mod sql_effect;

@@ -2,6 +2,7 @@
 //! dropped. Nothing that runs already is used or touched.
 
 mod dynamodb;
+mod pgbouncer;
 mod postgres;
 mod proxy;
 mod redis;
@@ -13,6 +14,7 @@ use std::process::{Child, Command, Output};
 use std::time::Duration;
 
 pub use dynamodb::DynamoDb;
+pub use pgbouncer::PgBouncer;
 pub use postgres::Postgres;
 pub use proxy::Proxy;
 pub use redis::{Redis, RedisCluster};

@@ -1,0 +1,2 @@
+-- The session that answers.
+select pg_catalog.pg_backend_pid()
