@@ -31,7 +31,13 @@ use crate::database::Client;
 
 const CHUNK: &str = include_str!("../../../queries/journal_chunk.sql");
 const SNAPSHOT: &str = include_str!("../../../queries/tick_snapshot.sql");
+const NEWEST: &str = include_str!("../../../queries/tick_newest.sql");
 const ESTIMATE: &str = include_str!("../../../queries/table_estimate.sql");
+const COUNT: &str = include_str!("../../../queries/table_count.sql");
+const RING_SIZE: &str = include_str!("../../../queries/journal_ring_size.sql");
+const INDEX: &str = include_str!("../../../queries/journal_hash_index.sql");
+const INDEX_BESIDE: &str = include_str!("../../../queries/journal_hash_index_beside.sql");
+const FRESH: &str = include_str!("../../../queries/journal_fresh.sql");
 
 /// Tables that are estimated to be smaller are counted.
 const COUNTED: i64 = 100_000;
@@ -54,17 +60,15 @@ pub(super) async fn prepare(base: &Base, client: &mut Client, watched: &Watched)
         return Err(base.settings.names.no_row_identity().into());
     }
     for ring in 0..RING {
-        let table = format!("{}.journal_{}_{ring}", base.database.schema(), watched.entry.id);
-        let size: i64 = client.query_one("select pg_relation_size(to_regclass($1))", &[&table]).await?.get(0);
-        let index = format!("if not exists journal_{}_{ring}_hash on {table} (hash, id)", watched.entry.id);
+        let name = format!("journal_{}_{ring}", watched.entry.id);
+        let sql = |template: &str| base.database.sql(&template.replace("journal_N_R", &name)).into_owned();
+        let table = format!("{}.{name}", base.database.schema());
+        let size: i64 = client.query_one(RING_SIZE, &[&table]).await?.get(0);
         if size > AT_ONCE {
-            client.batch_execute(&format!("create index concurrently {index}")).await?;
+            client.batch_execute(&sql(INDEX_BESIDE)).await?;
         } else {
-            // Writers wait behind whoever waits for a lock: not for long.
             let transaction = client.transaction().await?;
-            transaction
-                .batch_execute(&format!("set local lock_timeout = '3s'; create index {index}"))
-                .await?;
+            transaction.batch_execute(&sql(INDEX)).await?;
             transaction.commit().await?;
         }
     }
@@ -77,7 +81,7 @@ pub(super) async fn count(client: &impl GenericClient, watched: &Watched) -> Res
     if estimate > COUNTED {
         return Ok(estimate);
     }
-    let count = format!("select count(*) from {}", watched.table.quoted());
+    let count = COUNT.replace("{table}", &watched.table.quoted());
     Ok(client.query_one(&count, &[]).await?.get(0))
 }
 
@@ -119,14 +123,10 @@ impl Fresh {
             None => filling.key.clone(),
         };
         let rows = RowNames::of(watched);
-        let sql = format!(
-            "(j.op in ('u', 'd') and ($9::text[] is null or cardinality($9::text[]) > 0 and {beyond}) and not exists (\
-             select 1 from seriatim.journal_{id} e where e.hash = j.hash and e.id < j.id \
-             and not pg_visible_in_snapshot(e.xid, $8::text::pg_snapshot) and {same})) as fresh",
-            beyond = rows.beyond("j.before", "$9"),
-            id = watched.entry.id,
-            same = rows.same("e", "j.before"),
-        );
+        let sql = FRESH
+            .replace("journal_N", &format!("journal_{}", watched.entry.id))
+            .replace("{beyond}", &rows.beyond("j.before", "$9"))
+            .replace("{same}", &rows.same("e", "j.before"));
         Ok(Fresh { registration: registration.id, sql: base.database.sql(&sql).into_owned(), since, after })
     }
 
@@ -228,10 +228,7 @@ pub(super) async fn read(
     let transaction = client.build_transaction();
     let level = tokio_postgres::IsolationLevel::RepeatableRead;
     let transaction = transaction.isolation_level(level).read_only(true).start().await?;
-    let newest = base
-        .database
-        .sql("select n, snapshot::text, at from seriatim.tick where capture = $1 order by n desc limit 1");
-    let newest = transaction.query_one(&*newest, &[&watched.entry.id]).await?;
+    let newest = transaction.query_one(&*base.database.sql(NEWEST), &[&watched.entry.id]).await?;
     let (tick, seen): (i64, String) = (newest.get(0), newest.get(1));
     let at = newest.get::<_, Moment>(2).0;
     let statement = transaction.prepare_cached(&sql).await?;

@@ -38,6 +38,10 @@ use live::{Batch, Next, Pass};
 use position::{Group, Place};
 use watched::{Shared, Watched};
 
+const TICK: &str = include_str!("../../../queries/journal_tick.sql");
+const TICK_NOW: &str = include_str!("../../../queries/journal_tick_now.sql");
+const OLDEST: &str = include_str!("../../../queries/tick_oldest.sql");
+
 /// How often a reader asks for a tick before it believes that another sequencer stands still.
 const TICKS: usize = 400;
 
@@ -213,7 +217,7 @@ impl State {
 
 /// Ticks, so that everything that is committed by now can be read.
 async fn tick(base: &Base, client: &Client) -> Result<(), Fault> {
-    let statement = client.prepare_cached(&base.database.sql("select seriatim.journal_tick()")).await?;
+    let statement = client.prepare_cached(&base.database.sql(TICK)).await?;
     for _ in 0..TICKS {
         let moved: Option<i64> = client.query_one(&statement, &[]).await?.get(0);
         match moved {
@@ -254,7 +258,7 @@ impl Capturing for Journal {
     async fn tail_start(&self, base: &Base) -> Result<Position, Fault> {
         let client = base.database.client().await?;
         let watched = self.state.watched(base, &client).await?;
-        let sql = base.database.sql("select seriatim.journal_tick_now($1)");
+        let sql = base.database.sql(TICK_NOW);
         let tick: i64 = client.query_one(&*sql, &[&watched.entry.id]).await?.get(0);
         Ok(Position::number(tick as u64))
     }
@@ -262,7 +266,7 @@ impl Capturing for Journal {
     async fn oldest(&self, base: &Base) -> Result<Option<Position>, Fault> {
         let client = base.database.client().await?;
         let watched = self.state.watched(base, &client).await?;
-        let sql = base.database.sql("select min(n) from seriatim.tick where capture = $1");
+        let sql = base.database.sql(OLDEST);
         let oldest: Option<i64> = client.query_one(&*sql, &[&watched.entry.id]).await?.get(0);
         Ok(oldest.map(|tick| Position::number(tick as u64)))
     }

@@ -9,6 +9,8 @@ use super::super::registry::{self, Registration};
 use super::position::Place;
 use super::triggers::RING;
 
+const FILLING: &str = include_str!("../../../queries/consumer_filling.sql");
+const DROP_INDEX: &str = include_str!("../../../queries/journal_hash_index_drop.sql");
 const CONSUMED: &str = include_str!("../../../queries/consumer_consumed.sql");
 const PRUNE: &str = include_str!("../../../queries/journal_prune.sql");
 const FILLED: &str = include_str!("../../../queries/consumer_filled.sql");
@@ -70,15 +72,11 @@ fn slowest(base: &Base, positions: &[Position], registration: &Registration) -> 
 
 /// The index that finds a row's changes is of use only while existing rows are read.
 async fn drop_index(base: &Base, client: &crate::database::Client, id: i64) -> Result<(), Fault> {
-    let others = base
-        .database
-        .sql("select exists (select 1 from seriatim.consumer where capture = $1 and existing >= 0)");
-    if client.query_one(&*others, &[&id]).await?.get(0) {
+    if client.query_one(&*base.database.sql(FILLING), &[&id]).await?.get(0) {
         return Ok(());
     }
     for ring in 0..RING {
-        let index = format!("seriatim.journal_{id}_{ring}_hash");
-        let drop = format!("begin; set local lock_timeout = '100ms'; drop index if exists {index}; commit");
+        let drop = DROP_INDEX.replace("journal_N_R", &format!("journal_{id}_{ring}"));
         if let Err(cause) = client.batch_execute(&base.database.sql(&drop)).await {
             // It is only of no use any more.
             tracing::debug!(%cause, "an index stays for now");

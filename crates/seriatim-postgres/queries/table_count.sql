@@ -1,0 +1,2 @@
+-- How many rows there are.
+select count(*) from {table}
