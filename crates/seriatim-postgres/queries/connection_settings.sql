@@ -10,6 +10,9 @@ set default_transaction_read_only = off;
 set default_transaction_deferrable = off;
 set client_min_messages = 'warning';
 set lock_timeout = '5s';
+-- Statements here are short: compiling them, or helpers for them, would take longer than they do.
+set jit = off;
+set max_parallel_workers_per_gather = 0;
 set tcp_keepalives_idle = 10;
 set tcp_keepalives_interval = 5;
 set tcp_keepalives_count = 3;

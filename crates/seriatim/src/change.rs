@@ -54,10 +54,16 @@ impl fmt::Display for Op {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Position(Place);
 
-/// Most positions are one number, millions of them a second: those need no memory of their own.
+/// Most positions are one number or three, millions of them a second: those need no memory of their own.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Place {
     Number(u64),
+    /// `from-to:at`.
+    Inside {
+        from: u64,
+        to: u64,
+        at: u64,
+    },
     Text(Arc<str>),
 }
 
@@ -67,27 +73,43 @@ impl Position {
         Position(Place::Number(number))
     }
 
-    /// The position of this text. A text that is a number's own decimal form is that number.
+    /// The position `from-to:at`: inside what lies between two numbers.
+    pub fn inside(from: u64, to: u64, at: u64) -> Self {
+        Position(Place::Inside { from, to, at })
+    }
+
+    /// The position of this text. A text that is the form of numbers is those numbers.
     pub fn text(text: &str) -> Self {
-        match text.parse::<u64>() {
-            Ok(number) if number.to_string() == text => Position::number(number),
-            _ => Position(Place::Text(Arc::from(text))),
-        }
+        let number = || decimal(text).map(Position::number);
+        let inside = || {
+            let (from, rest) = text.split_once('-')?;
+            let (to, at) = rest.split_once(':')?;
+            Some(Position::inside(decimal(from)?, decimal(to)?, decimal(at)?))
+        };
+        number().or_else(inside).unwrap_or_else(|| Position(Place::Text(Arc::from(text))))
     }
 
     /// The number, when the position is one.
     pub fn as_number(&self) -> Option<u64> {
         match self.0 {
             Place::Number(number) => Some(number),
-            Place::Text(_) => None,
+            Place::Inside { .. } | Place::Text(_) => None,
         }
     }
+}
+
+/// The number that this is the decimal form of; there is one form for each.
+fn decimal(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let own = digits && (text.len() == 1 || !text.starts_with('0'));
+    if own { text.parse().ok() } else { None }
 }
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Place::Number(number) => write!(f, "{number}"),
+            Place::Inside { from, to, at } => write!(f, "{from}-{to}:{at}"),
             Place::Text(text) => f.write_str(text),
         }
     }
@@ -267,7 +289,7 @@ mod properties {
 
     proptest! {
         #[test]
-        fn a_position_is_the_text_that_it_was_made_of(text in r"\PC{0,40}|[0-9]{1,22}") {
+        fn a_position_is_the_text_that_it_was_made_of(text in r"\PC{0,40}|[0-9]{1,22}|[0-9]{0,22}-[0-9]{0,22}:[0-9]{0,22}") {
             let position = Position::text(&text);
             prop_assert_eq!(position.to_string(), text.clone());
             prop_assert_eq!(serde_json::from_str::<Position>(&serde_json::to_string(&position).unwrap()).unwrap(), position);

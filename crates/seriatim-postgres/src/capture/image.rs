@@ -2,7 +2,7 @@
 
 use seriatim::value::{Columns, Packer, Value};
 
-use super::json::{members, unescaped};
+use super::json::{members, unescaped, value_end};
 use super::table::Table;
 use super::value::{Reading, normal_decimal};
 
@@ -21,6 +21,8 @@ pub(crate) struct Images {
     chosen: Option<Vec<String>>,
     /// An image had columns that the table has not.
     puzzled: bool,
+    /// Memory of images that are done with.
+    spare: Vec<Vec<usize>>,
 }
 
 /// The columns that an image has.
@@ -28,6 +30,8 @@ pub(crate) struct Images {
 struct Shape {
     /// Their names as JSON writes them.
     names: Vec<Box<str>>,
+    /// What stands before each value as PostgreSQL itself writes JSON: the name, and what separates it from the one before.
+    heads: Vec<Box<str>>,
     columns: Columns,
     readings: Vec<Reading>,
     /// Where the key's columns are; `None` when one is not there.
@@ -60,6 +64,7 @@ impl Images {
             shapes: Vec::new(),
             chosen: None,
             puzzled: false,
+            spare: Vec::new(),
         }
     }
 
@@ -75,19 +80,25 @@ impl Images {
 
     /// Packs an image. `None` when it is no JSON object.
     pub(crate) fn pack(&mut self, json: &str, packer: &mut Packer) -> Option<Packed> {
+        let mut ends = self.spare.pop().unwrap_or_default();
         // Nearly always the newest shape; a wrong one leaves a few values behind that nobody looks at.
         for shape in (0..self.shapes.len()).rev() {
-            let from = packer.len();
-            if let Some(ends) = self.shapes[shape].pack(json, packer)? {
-                return Some(Packed { shape, ends, start: from });
+            let start = packer.len();
+            if self.shapes[shape].pack(json, packer, &mut ends)? {
+                return Some(Packed { shape, ends, start });
             }
         }
         let shape = self.new_shape(json)?;
         self.puzzled |= shape.key.is_none() || shape.readings.contains(&Reading::Unknown);
         self.shapes.push(shape);
         let (shape, start) = (self.shapes.len() - 1, packer.len());
-        let ends = self.shapes[shape].pack(json, packer)??;
-        Some(Packed { shape, ends, start })
+        let packed = self.shapes[shape].pack(json, packer, &mut ends)?;
+        packed.then_some(Packed { shape, ends, start })
+    }
+
+    /// Nobody needs this image any more: its memory is the next one's.
+    pub(crate) fn reuse(&mut self, image: Packed) {
+        self.spare.push(image.ends);
     }
 
     /// Whether an image had columns that the table has not: it may be another table by now.
@@ -136,7 +147,10 @@ impl Images {
             let places: Vec<usize> = (0..plain.len()).filter(|place| wanted(&plain[*place])).collect();
             (Columns::new(places.iter().map(|place| plain[*place].as_ref())), places)
         });
-        Some(Shape { key, row, chosen, names, columns, readings })
+        let head =
+            |(at, name): (usize, &Box<str>)| format!("{}\"{name}\":", if at == 0 { '{' } else { ',' }).into();
+        let heads = names.iter().enumerate().map(head).collect();
+        Some(Shape { key, row, chosen, names, heads, columns, readings })
     }
 }
 
@@ -161,18 +175,37 @@ impl Packed {
 }
 
 impl Shape {
-    /// Packs an image of this shape: `Some(None)` when it has another one, `None` when it is no object.
-    fn pack(&self, json: &str, packer: &mut Packer) -> Option<Option<Vec<usize>>> {
-        let mut ends = Vec::with_capacity(self.names.len());
+    /// Packs an image of this shape and notes where each value ends: `Some(false)` when it has another shape, `None` when it is no
+    /// object.
+    fn pack(&self, json: &str, packer: &mut Packer, ends: &mut Vec<usize>) -> Option<bool> {
+        ends.clear();
+        if self.pack_as_written(json, packer, ends).is_some() {
+            return Some(true);
+        }
+        ends.clear();
         let mut members = members(json)?;
         for (name, reading) in self.names.iter().zip(&self.readings) {
             match members.next() {
                 Some((found, value)) if *found == **name => reading.pack(value, packer),
-                _ => return Some(None),
+                _ => return Some(false),
             }
             ends.push(packer.len());
         }
-        Some(members.next().is_none().then_some(ends))
+        Some(members.next().is_none())
+    }
+
+    /// The same for an image that is written just as PostgreSQL writes this shape; `None` for any other.
+    #[inline]
+    fn pack_as_written(&self, json: &str, packer: &mut Packer, ends: &mut Vec<usize>) -> Option<()> {
+        let mut rest = json;
+        for (head, reading) in self.heads.iter().zip(&self.readings) {
+            rest = rest.strip_prefix(&**head)?;
+            let (value, after) = rest.split_at_checked(value_end(rest.as_bytes())?)?;
+            reading.pack(value, packer);
+            ends.push(packer.len());
+            rest = after;
+        }
+        (rest == "}").then_some(())
     }
 
     /// Packs some values of an image, each in one way for equal values.

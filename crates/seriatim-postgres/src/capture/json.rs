@@ -44,7 +44,7 @@ fn string_end(bytes: &[u8]) -> Option<usize> {
 
 /// Where the value ends that begins here.
 #[inline]
-fn value_end(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     match *bytes.first()? {
         b'"' => Some(string_end(&bytes[1..])? + 2),
         b'{' | b'[' => nested_end(bytes),

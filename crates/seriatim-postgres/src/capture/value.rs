@@ -55,7 +55,7 @@ impl Reading {
             return packer.null();
         }
         match self {
-            Reading::Integer => match json.trim_matches('"').parse() {
+            Reading::Integer => match json.parse().or_else(|_| json.trim_matches('"').parse()) {
                 Ok(number) => packer.integer(number),
                 Err(_) => as_it_looks(json, packer),
             },

@@ -82,6 +82,7 @@ impl<'a> Emit<'a> {
         let happened = Happened { position, id, op: Op::Upsert, at };
         let after = self.images.delivered(&packed, &self.packer, &mut self.rooms[0]);
         self.slices.add(hash, happened, self.key.since(0), None, Some(after));
+        self.images.reuse(packed);
         Ok(())
     }
 
@@ -102,13 +103,16 @@ impl<'a> Emit<'a> {
         };
         let before = pack(before, self.images, &mut self.packer)?;
         let after = pack(after, self.images, &mut self.packer)?;
-        let named = after.as_ref().or(before.as_ref()).ok_or(Unreadable)?.clone();
+        let named = after.as_ref().or(before.as_ref()).ok_or(Unreadable)?;
         self.key.clear();
-        self.images.pack_key(&named, &self.packer, &mut self.key).ok_or(Unreadable)?;
+        self.images.pack_key(named, &self.packer, &mut self.key).ok_or(Unreadable)?;
         let (images, packer, [first, second]) = (&*self.images, &self.packer, &mut self.rooms);
-        let before = before.map(|packed| images.delivered(&packed, packer, first));
-        let after = after.map(|packed| images.delivered(&packed, packer, second));
-        self.slices.add(hash, happened, self.key.since(0), before, after);
+        let delivered = [
+            before.as_ref().map(|packed| images.delivered(packed, packer, first)),
+            after.as_ref().map(|packed| images.delivered(packed, packer, second)),
+        ];
+        self.slices.add(hash, happened, self.key.since(0), delivered[0], delivered[1]);
+        before.into_iter().chain(after).for_each(|packed| self.images.reuse(packed));
         Ok(())
     }
 

@@ -29,6 +29,9 @@ const CHANGES: &str = include_str!("../../../queries/journal_changes.sql");
 const LATE: &str = include_str!("../../../queries/journal_late.sql");
 const RETAINED: &str = include_str!("../../../queries/ticks_exist.sql");
 
+/// How many ids one statement looks at, at first. More than a read can use: a statement is not to take long.
+const MOST_IDS: usize = 1 << 20;
+
 /// What lies between two ticks. It never changes, but whether there is a newer tick does.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
@@ -87,9 +90,10 @@ impl Pass<'_> {
         }
     }
 
-    fn sql(&self, template: &str, fresh: &str) -> String {
+    fn sql(&self, template: &str) -> String {
         let journal = template.replace("journal_N", &format!("journal_{}", self.watched.entry.id));
-        let sql = self.base.database.sql(&journal.replace("false as fresh", fresh)).into_owned();
+        let fresh = self.fresh.as_ref().map_or_else(String::new, |fresh| format!(", {}", fresh.sql));
+        let sql = self.base.database.sql(&journal.replace(", false as fresh", &fresh)).into_owned();
         match &self.sieve {
             Some(sieve) => {
                 let sifted = format!("{}, {}", sieve.image("j.before"), sieve.image("j.after"));
@@ -164,7 +168,7 @@ impl Pass<'_> {
             }
         }
         progress.after = progress.after.max(batch.from_id.min(end));
-        if progress.after < end && !self.stage(Stage::Rest, end, &mut progress, emit).await? {
+        if !self.rest(end, &mut progress, emit).await? {
             return Ok(progress.stopped());
         }
         let whole = end >= batch.to_id;
@@ -173,6 +177,21 @@ impl Pass<'_> {
             false => Live { from: batch.from, inside: Some(Inside { to: batch.to, id: end, whole: true }) },
         };
         Ok(Went { live, to_the_end: whole && batch.newest })
+    }
+
+    /// Reads what is not late, in steps that are small enough for one statement. Says whether it came to its end.
+    async fn rest(&self, end: i64, progress: &mut Progress<'_>, emit: &mut Emit<'_>) -> Result<bool, Fault> {
+        // As many ids as should bring enough, and as many again for those that were drawn in vain.
+        let share = self.base.settings.partitions as usize / self.group.members.len().max(1);
+        let mut step = progress.left.saturating_mul(2 * share.max(1)).min(MOST_IDS) as i64;
+        while progress.after < end {
+            let upto = end.min(progress.after.saturating_add(step));
+            if !self.stage(Stage::Rest, upto, progress, emit).await? {
+                return Ok(false);
+            }
+            step = step.saturating_mul(2);
+        }
+        Ok(true)
     }
 
     /// Reads one stage. Says whether it came to its end.
@@ -190,10 +209,7 @@ impl Pass<'_> {
             (!all).then(|| self.group.members.iter().map(|partition| partition.0 as i32).collect());
         let partitions = settings.partitions as i32;
         let limit = progress.left as i64;
-        let (fresh, more) = match &self.fresh {
-            Some(fresh) => (fresh.sql.as_str(), fresh.parameters()),
-            None => ("false as fresh", Vec::new()),
-        };
+        let more = self.fresh.as_ref().map(Fresh::parameters).unwrap_or_default();
         let after = progress.after;
         let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&after, &upto, &partitions, &wanted, &limit];
         let template = match stage {
@@ -208,7 +224,7 @@ impl Pass<'_> {
             }
         };
         parameters.extend(more.iter().map(|parameter| &**parameter as &(dyn ToSql + Sync)));
-        let statement = self.client.prepare_cached(&self.sql(template, fresh)).await?;
+        let statement = self.client.prepare_cached(&self.sql(template)).await?;
         let ticks = self.client.prepare_cached(&self.base.database.sql(RETAINED)).await?;
         let rows = self.client.query_raw(&statement, parameters).await?;
         // Somebody who is not registered reads at his own risk: what he read may have been forgotten meanwhile. The question is
@@ -336,8 +352,11 @@ impl Progress<'_> {
     /// The position of a change.
     fn position(&mut self, id: i64, half: &str) -> Position {
         use std::fmt::Write as _;
-        self.text.clear();
         let (from, to) = (self.batch.from, self.batch.to);
+        if half.is_empty() && self.suffix.is_empty() {
+            return Position::inside(from.cast_unsigned(), to.cast_unsigned(), id.cast_unsigned());
+        }
+        self.text.clear();
         // Writing to a string cannot fail.
         let _ = write!(self.text, "{from}-{to}:{id}{half}{}", self.suffix);
         Position::text(&self.text)
