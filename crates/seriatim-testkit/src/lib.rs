@@ -17,8 +17,11 @@ pub mod model;
 pub mod once_conformance;
 pub mod queue;
 pub mod servers;
+#[cfg(feature = "simulation")]
 pub mod sim;
+#[cfg(feature = "simulation")]
 mod torture;
 
 pub use faulty::FaultyStore;
+#[cfg(feature = "simulation")]
 pub use torture::{Report, Torture, torture};

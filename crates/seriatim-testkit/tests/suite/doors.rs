@@ -58,3 +58,16 @@ fn what_comes_first_of_several_is_not_left_to_chance() {
         }
     }
 }
+
+#[test]
+fn the_program_has_no_doors() {
+    let cargo = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--edges", "features,no-dev", "--package", "seriatim-cli"])
+        .args(["--all-features", "--invert", "seriatim"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let tree = String::from_utf8(cargo.stdout).unwrap();
+    assert!(tree.contains("seriatim-cli"), "{tree}{}", String::from_utf8_lossy(&cargo.stderr));
+    assert!(!tree.contains("simulation"), "somebody switches the simulator on in the program:\n{tree}");
+}
