@@ -5,6 +5,7 @@
 
 mod store_conformance;
 mod once_conformance;
+mod once_processes;
 mod once_file;
 mod store_processes;
 mod store_file;

@@ -13,8 +13,11 @@
 pub mod claims;
 pub mod crashes;
 pub mod housekeeping;
+pub mod processes;
 pub mod racing;
 pub mod results;
+#[cfg(feature = "simulation")]
+pub mod skewed;
 pub mod unknown;
 
 mod stage;
@@ -62,6 +65,8 @@ macro_rules! once_conformance {
                 a_crash_after_the_completion_is_a_duplicate, a_lost_answer_to_a_start_is_no_second_claim,
                 a_lost_answer_to_a_completion_is_no_second_run, a_lost_answer_to_a_take_over_is_no_second_claim,
                 a_lost_answer_to_giving_back_runs_once_more;
+            skewed: a_live_run_is_stolen_by_nobody_whose_clock_is_wrong, a_dead_run_is_taken_over_whosever_clock_is_wrong,
+                a_completion_expires_by_nobodys_own_clock;
             unknown: a_doubted_run_is_unknown_until_resolved, a_run_is_doubted_as_it_was_seen,
                 an_unknown_run_resolved_as_completed_is_a_duplicate, an_unknown_run_resolved_to_run_again_runs,
                 resolving_what_changed_meanwhile_is_refused, repeating_a_resolution_is_harmless,

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use seriatim::clock;
-use seriatim::once::{Held, Once, OnceError, Outcome, ProtectError, State};
+use seriatim::once::{Held, Ledger, Once, OnceError, Outcome, ProtectError, State};
 use tokio::sync::{Barrier, Notify};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::LedgerHarness;
 use super::stage::{LONG, SHORT, Stage, completion, kept, once, signal, timed, until};
+use crate::faulty::{FaultyLedger, LedgerOperation};
 
 const CALLERS: usize = 100;
 
@@ -74,13 +75,16 @@ pub async fn a_record_forgotten_while_two_wait_is_run_by_one(harness: &impl Ledg
     stage.claims("1").await;
     let runs = Arc::new(AtomicUsize::new(0));
     let mut waiters = JoinSet::new();
-    for ledger in [&stage.ledger, &stage.other] {
-        let (once, runs) = (once(ledger), runs.clone());
+    let watched = [&stage.ledger, &stage.other].map(|ledger| Arc::new(FaultyLedger::new(ledger.clone())));
+    for ledger in &watched {
+        let (once, runs) = (once(&(ledger.clone() as Arc<dyn Ledger>)), runs.clone());
         waiters.spawn(async move {
             let effect = async || Ok::<_, Infallible>(runs.fetch_add(1, Ordering::SeqCst));
             once.protect("1", effect).await.unwrap()
         });
     }
+    // Who looks for the second time has found somebody else's run and waits for it.
+    until(async || watched.iter().all(|ledger| ledger.calls(LedgerOperation::Show) > 0)).await;
     let seen = stage.sees("1").await.run;
     assert!(stage.ledger.forget(&signal("1"), &seen).await.unwrap());
     let outcomes = waiters.join_all().await;
