@@ -122,11 +122,20 @@ impl Address {
     }
 }
 
+/// An endpoint may be a gateway that wants to know who comes.
+fn without_login(endpoint: &str) -> String {
+    match (endpoint.split_once("://"), endpoint.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://***@{place}"),
+        (None, Some((_, place))) => format!("***@{place}"),
+        _ => endpoint.to_owned(),
+    }
+}
+
 /// Without the credentials.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "dynamodb://{}?region={}", self.table, self.region)?;
-        self.endpoint.as_ref().map_or(Ok(()), |endpoint| write!(f, "&endpoint={endpoint}"))
+        self.endpoint.as_deref().map_or(Ok(()), |endpoint| write!(f, "&endpoint={}", without_login(endpoint)))
     }
 }
 
@@ -177,7 +186,8 @@ fn credentials(
 
 fn is_loopback(endpoint: &str) -> Result<bool, BadAddress> {
     let url = Url::parse(endpoint).ok().filter(|url| ["http", "https"].contains(&url.scheme()));
-    let url = url.ok_or_else(|| bad(format!("the endpoint {endpoint:?} is no http URL"), FORM))?;
+    let url =
+        url.ok_or_else(|| bad(format!("the endpoint {:?} is no http URL", without_login(endpoint)), FORM))?;
     Ok(match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
@@ -253,6 +263,22 @@ mod properties {
         ) {
             if let Err(error) = Address::parse(&url, |_| variable.clone()) {
                 prop_assert!(!error.to_string().is_empty());
+            }
+        }
+
+        #[test]
+        fn no_secret_is_shown_whatever_is_around_it(place in r"[A-Za-z0-9_.:/%-]{0,20}(\?[a-z_=%&0-9:/]{0,30})?") {
+            for url in [
+                format!("dynamodb://AK:hunter2@{place}"),
+                format!("dynamodb://AK:hunter2{place}@signals"),
+                format!("dynamodb://signals?region=x&endpoint=http://u:hunter2@{place}"),
+                format!("dynamodb://signals?region=x&endpoint={place}:hunter2@h"),
+            ] {
+                let told = match Address::parse(&url, |_| Some("x".to_owned())) {
+                    Ok(address) => format!("{address} {address:?}"),
+                    Err(error) => format!("{error} {error:?}"),
+                };
+                prop_assert!(!told.contains("hunter2"), "{} for {}", told, url);
             }
         }
     }

@@ -44,7 +44,7 @@ impl Redis {
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             drop(rustls::crypto::ring::default_provider().install_default());
         }
-        let client = Client::open(url).map_err(|cause| RedisError::new("reading the URL of Redis", cause))?;
+        let client = client(url)?;
         let doing = || format!("connecting to Redis at {}", client.get_connection_info().addr());
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(CONNECT_WITHIN))
@@ -65,6 +65,11 @@ impl Redis {
             ),
         };
         Ok(Redis { client, link, waiting: Arc::default() })
+    }
+
+    /// Whether this is a URL that [`Redis::connect`] understands. Connects to nothing.
+    pub fn check_url(url: &str) -> Result<(), RedisError> {
+        client(url).map(drop)
     }
 
     /// Whether it is a Cluster.
@@ -133,6 +138,15 @@ impl Redis {
     }
 }
 
+/// Reads a URL. The error shows nothing of it: there may be a password in it.
+fn client(url: &str) -> Result<Client, RedisError> {
+    Client::open(url).map_err(|cause| {
+        // What comes after the dash may repeat parts of the URL.
+        let said = cause.to_string();
+        RedisError::url(said.split(" - ").next().unwrap_or_default())
+    })
+}
+
 async fn cluster(client: &Client, answer_within: Duration) -> redis::RedisResult<ClusterConnection> {
     let node = client.get_connection_info().clone();
     ClusterClientBuilder::new([node])
@@ -147,5 +161,55 @@ impl std::fmt::Debug for Redis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Never the whole URL: there may be a password in it.
         write!(f, "Redis({})", self.client.get_connection_info().addr())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn refused(url: &str) -> String {
+        Redis::check_url(url).err().map_or_else(String::new, |error| error.to_string())
+    }
+
+    #[test]
+    fn a_url_that_leads_nowhere_is_told_why() {
+        for good in [
+            "redis://h",
+            "redis://:word@h:6380/2",
+            "rediss://u:w%40rd@h/?protocol=resp3",
+            "redis+unix:///run/redis.sock",
+        ] {
+            assert_eq!(refused(good), "", "{good}");
+        }
+        assert!(refused("redis://h/second").contains("database number"), "{}", refused("redis://h/second"));
+        assert!(refused("redis://").contains("hostname"));
+        let error = Redis::check_url("redis://u:hunter2/@h").unwrap_err();
+        assert!(error.remedy().is_some_and(|remedy| remedy.contains("%XX")), "{error:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_url_is_understood_or_answered_without_its_password(
+            place in r"\PC{0,40}|[a-z0-9.:,%\[\]]{0,12}/?[a-z0-9%]{0,6}(\?[a-z_=%&0-9]{0,30})?(#[a-z]{0,8})?",
+            scheme in "rediss?|valkeys?|redis\\+unix|unix|[a-z]{0,6}",
+        ) {
+            if let Err(error) = Redis::check_url(&place) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+            for url in [
+                format!("{scheme}://u:hunter2@{place}"),
+                format!("{scheme}://:hunter2{place}@h"),
+                format!("{scheme}://{place}hunter2@h"),
+                format!("{scheme}://h/{place}?protocol=hunter2"),
+            ] {
+                if let Err(error) = Redis::check_url(&url) {
+                    let told = format!("{error} {error:?} {:?}", error.remedy());
+                    prop_assert!(!told.contains("hunter2"), "{}", told);
+                }
+            }
+        }
     }
 }

@@ -22,6 +22,13 @@ impl RedisError {
         RedisError { doing: doing.into(), said: cause.to_string(), remedy, cause: Some(cause) }
     }
 
+    /// A URL that is none; `why` repeats nothing of it.
+    pub(crate) fn url(why: &str) -> Self {
+        let remedy = "write it as redis://[user:password@]host[:port][/db], or rediss://… for TLS, with what is special in the password as %XX";
+        let (said, remedy) = (why.to_owned(), Some(remedy.to_owned()));
+        RedisError { doing: "reading the URL of Redis".into(), said, remedy, cause: None }
+    }
+
     /// Something that only a person can change.
     pub(crate) fn settings(what: impl Into<String>, remedy: &str) -> Self {
         RedisError {

@@ -70,10 +70,15 @@ fn dynamodb(_: &str) -> Result<Database, String> {
 }
 
 fn redis(url: &str, rest: &str) -> Result<Database, String> {
-    match rest.strip_prefix("//").is_some_and(|place| !place.is_empty()) {
-        true => Ok(Database::Redis(url.to_owned())),
-        false => Err("names no server: write \"redis://[user:password@]host[:port][/db]\"".to_owned()),
+    if rest.strip_prefix("//").is_none_or(str::is_empty) {
+        return Err("names no server: write \"redis://[user:password@]host[:port][/db]\"".to_owned());
     }
+    let bad = |error: seriatim_redis::RedisError| match error.remedy() {
+        Some(remedy) => format!("is {} and cannot be used: {error}; {remedy}", quoted(url)),
+        None => format!("is {} and cannot be used: {error}", quoted(url)),
+    };
+    seriatim_redis::Redis::check_url(url).map_err(bad)?;
+    Ok(Database::Redis(url.to_owned()))
 }
 
 fn sqlite(rest: &str, folder: &Path) -> Result<Database, String> {
@@ -184,6 +189,8 @@ mod tests {
         assert!(read("sqlit:shop.db").unwrap_err().contains(r#"did you mean "sqlite"?"#));
         assert!(read("oracle:shop").unwrap_err().contains("this version has sqlite"));
         assert!(read("redis:").unwrap_err().contains("names no server"));
+        assert!(read("redis://h/second").unwrap_err().contains("database number"));
+        assert!(!read("redis://u:se/cret@h").unwrap_err().contains("cret"));
         assert!(read("sqlite:").unwrap_err().contains("names no file"));
         assert!(read("sqlite::memory:").unwrap_err().contains("in memory"));
         assert!(read("sqlite:a.db?mode=ro").unwrap_err().contains("parameters"));
