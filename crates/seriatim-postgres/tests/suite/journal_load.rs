@@ -51,7 +51,7 @@ async fn two_hundred_writers_on_fifty_keys_are_told_of_in_their_order_and_comple
 
 #[tokio::test]
 async fn one_statement_that_updates_very_many_rows_is_delivered_whole_in_bounded_pieces() {
-    const ROWS: i64 = 200_000;
+    const ROWS: i64 = 1_000_000;
     let shop = Shop::with(ORDERS).await;
     shop.sql(&format!("insert into orders select g, 0 from generate_series(1, {ROWS}) g")).await;
     let mut follower = shop.follow(Start::Now).await;
@@ -79,6 +79,37 @@ async fn one_statement_that_updates_very_many_rows_is_delivered_whole_in_bounded
         }
     }
     assert!(seen.iter().all(|times| *times == 1));
+}
+
+#[tokio::test]
+async fn ids_that_were_drawn_in_vain_hide_nothing_and_cost_few_statements() {
+    let shop = Shop::with(ORDERS).await;
+    let mut follower = shop.follow(Start::Now).await;
+    for (id, drawn) in [(1, 100_000), (2, 20_000_000), (3, 20_000_001)] {
+        shop.sql(&format!("insert into orders values ({id}, 0)")).await;
+        shop.sql(&format!("select setval('seriatim.journal_1_id', {drawn})")).await;
+    }
+    shop.sql("update orders set amount = 1").await;
+    let alone = follower.cursors[1].clone();
+    let limit = Limit { rows: 10, bytes: usize::MAX };
+    let all = follower.all_by(limit).await;
+    let each: &[&str] = &["insert 0", "update 1"];
+    assert_eq!(by_key(&all), expected(&[(1, each), (2, each), (3, each)]));
+    // One partition alone finds its own, wherever they are.
+    let own: Vec<u64> =
+        all.iter().filter(|change| change.partition == alone.partition).map(|change| change.id).collect();
+    let mut by_itself = Vec::new();
+    let mut cursor = alone;
+    loop {
+        let slices = follower.capture.read(std::slice::from_ref(&cursor), limit).await.unwrap();
+        let slice = slices.into_iter().next().unwrap();
+        cursor.after = slice.upto;
+        by_itself.extend(slice.changes.map(|change| change.id));
+        if slice.caught_up {
+            break;
+        }
+    }
+    assert_eq!(by_itself, own);
 }
 
 #[tokio::test]

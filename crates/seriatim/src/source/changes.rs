@@ -139,6 +139,10 @@ impl PackedChanges {
         let key_end = self.packer.len();
         let before_end = before.map(|pack| self.image(pack));
         let after_end = after.map(|pack| self.image(pack));
+        if self.records.len() == self.records.capacity() {
+            // Grown in large steps: there is hardly ever just one, and what is there is copied each time.
+            self.records.reserve(3 * self.records.len() + 1);
+        }
         self.records.push(Record { happened, hash, shape, start, key_end, before_end, after_end });
         size_of::<Change>() + self.packer.len() - start
     }

@@ -82,6 +82,10 @@ impl Packer {
     /// Adds values that are packed already.
     #[inline]
     pub fn packed(&mut self, values: &[u8]) {
+        if self.bytes.capacity() - self.bytes.len() < values.len() {
+            // Grown in large steps: what is there is copied each time.
+            self.bytes.reserve(values.len() + 3 * self.bytes.len());
+        }
         self.bytes.extend_from_slice(values);
     }
 
