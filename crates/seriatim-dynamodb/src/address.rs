@@ -61,7 +61,11 @@ impl Address {
             match &*name {
                 "region" => region = Some(value.into_owned()),
                 "endpoint" => endpoint = Some(value.into_owned()),
-                _ => return Err(bad(format!("the address has an unknown setting {name:?}"), FORM)),
+                // What is no word may be the rest of a secret with a `?` in it.
+                word if word.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte)) => {
+                    return Err(bad(format!("the address has an unknown setting {word:?}"), FORM));
+                }
+                _ => return Err(bad("the address has an unknown setting", FORM)),
             }
         }
         let endpoint = endpoint
