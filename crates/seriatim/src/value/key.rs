@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh64::xxh64;
 
 use super::packed::{Packer, REAL};
+use super::shown::Seen;
 use super::{Columns, Row, Value};
 
 /// Which object a change is about: the values of the key columns, with a hash that never changes.
@@ -37,8 +38,7 @@ impl Key {
 
     /// The hash of packed values (see [`Packer::since`]).
     pub fn hash_of(packed: &[u8]) -> u64 {
-        match packed.contains(&REAL) {
-            // The byte may be part of something else; looking closer is only slower.
+        match packed.contains(&REAL) && has_real(packed) {
             true => xxh64(&with_whole_numbers(packed), 0),
             false => xxh64(packed, 0),
         }
@@ -64,6 +64,12 @@ impl Key {
     pub fn to_json(&self) -> serde_json::Value {
         self.row.to_json()
     }
+}
+
+/// The byte that announces a real number may be part of something else.
+fn has_real(packed: &[u8]) -> bool {
+    let mut values = super::packed::Unpacking(packed);
+    std::iter::from_fn(|| values.see()).any(|value| matches!(value, Seen::Real(_)))
 }
 
 /// 1 and 1.0 are one key to SQLite, so they must land in one partition: whole reals are packed as integers.
