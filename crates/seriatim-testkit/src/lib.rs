@@ -8,10 +8,12 @@
 //! - [`once_conformance!`]: the same for ledgers of signals, with [`FaultyLedger`](faulty::FaultyLedger).
 //! - [`sim`]: the simulator, which runs hosts, callers and workers under faults drawn from a seed; `--bin simulate`.
 //! - [`torture`]: a handler of one's own under the same faults.
+//! - [`following`]: a consumer of a feed without a host.
 //! - [`servers`]: throw-away PostgreSQL, Redis and DynamoDB Local.
 
 pub mod conformance;
 pub mod faulty;
+pub mod following;
 pub mod gate;
 pub mod model;
 pub mod once_conformance;

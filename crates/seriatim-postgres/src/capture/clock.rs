@@ -7,6 +7,9 @@ use seriatim::source::window::Clock;
 
 use crate::database::Database;
 
+/// The present.
+pub(super) const NOW: &str = include_str!("../../queries/time_now.sql");
+
 /// The clock by which PostgreSQL stamps the records of a database.
 #[derive(Clone, Debug)]
 pub struct SourceClock {
@@ -22,7 +25,7 @@ impl SourceClock {
 #[async_trait]
 impl Clock for SourceClock {
     async fn now(&self) -> Result<Timestamp, SourceError> {
-        let rows = self.database.query("asking for the time in", "select clock_timestamp()", &[]).await?;
+        let rows = self.database.query("asking for the time in", NOW, &[]).await?;
         Ok(rows.first().map_or(Timestamp::UNIX_EPOCH, |row| row.get(0)))
     }
 }

@@ -67,6 +67,18 @@ impl Slices {
         before: Option<Image<'_>>,
         after: Option<Image<'_>>,
     ) {
+        self.add_hashed(hash, happened, (key, Key::hash_of(key)), before, after);
+    }
+
+    /// The same, where the key's own hash is known.
+    pub(crate) fn add_hashed(
+        &mut self,
+        hash: i32,
+        happened: Happened,
+        (key, key_hash): (&[u8], u64),
+        before: Option<Image<'_>>,
+        after: Option<Image<'_>>,
+    ) {
         let Some(slice) = self.slice_of(hash) else { return };
         // A delete in a log has no image at all.
         let columns = after.or(before).map_or(&self.key_columns, |(columns, _)| columns);
@@ -77,7 +89,7 @@ impl Slices {
             .get_or_insert_with(|| PackedChanges::new(feed, collected.partition, key_columns));
         let pack = |values| move |packer: &mut Packer| packer.packed(values);
         let (before, after) = (before.map(|(_, values)| pack(values)), after.map(|(_, values)| pack(values)));
-        self.bytes += packed.push(happened, key, Key::hash_of(key), columns, before, after);
+        self.bytes += packed.push(happened, key, key_hash, columns, before, after);
     }
 
     /// Adds a change that is about all objects to every partition.
@@ -102,6 +114,17 @@ impl Slices {
             self.bytes += change.weight();
             collected.made.push(change);
         }
+    }
+
+    /// How much the changes weigh that were added.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// As it was before anything was added.
+    pub(crate) fn for_the_next_page(&self) -> Self {
+        let members: Vec<Partition> = self.slices.iter().map(|collected| collected.partition).collect();
+        Slices::new(&self.feed, self.served.len() as u32, &self.key_columns, &members, self.limit)
     }
 
     /// Whether no further row fits.

@@ -34,6 +34,7 @@ mod filters;
 mod window_kit;
 mod window_rows;
 mod window_late;
+mod window_ahead;
 mod window_hosts;
 mod log_order;
 mod log_hot;

@@ -22,6 +22,11 @@ impl Chosen {
         let places: Vec<usize> = (0..names.len()).filter(|place| wanted(*place)).collect();
         Chosen { columns: Columns::new(places.iter().map(|place| names[*place])), places, of: names.len() }
     }
+
+    /// Whether the image has other columns.
+    pub(super) fn is_part(&self) -> bool {
+        self.places.len() < self.of
+    }
 }
 
 /// The places of the columns that are asked for, and of the key's, which are always there; `None` for all.

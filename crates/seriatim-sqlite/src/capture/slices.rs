@@ -87,7 +87,11 @@ impl Slices {
     ) -> Option<WantedKey> {
         self.key.clear();
         key.for_each(|column| pack(&mut self.key, row.raw(column)));
-        let hash = Key::hash_of(self.key.since(0));
+        self.wanted_hash(Key::hash_of(self.key.since(0)))
+    }
+
+    /// The key of this hash, if its partition is served.
+    pub(super) fn wanted_hash(&self, hash: u64) -> Option<WantedKey> {
         let partition = partition_of_hash(hash, self.partitions);
         let slice = self.served.get(partition.0 as usize).copied().flatten()?;
         Some(WantedKey { slice, hash })
@@ -112,6 +116,33 @@ impl Slices {
         };
         let (before, after) = (images.before.map(image), images.after.map(image));
         self.bytes += slice.push(happened, self.key.since(0), key.hash, columns, before, after);
+    }
+
+    /// Adds a change of this key to an image, both with their columns and packed.
+    pub(super) fn add_packed(
+        &mut self,
+        wanted: &WantedKey,
+        key: (&Columns, &[u8]),
+        image: (&Columns, &[u8]),
+        happened: Happened,
+    ) {
+        let (partition, slice) = &mut self.slices[wanted.slice];
+        let slice = slice.get_or_insert_with(|| PackedChanges::new(&self.feed, *partition, key.0));
+        let after = |packer: &mut Packer| packer.packed(image.1);
+        let before = None::<fn(&mut Packer)>;
+        self.bytes += slice.push(happened, key.1, wanted.hash, image.0, before, Some(after));
+    }
+
+    /// How much the changes weigh that were added.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// As it was before anything was added.
+    pub(super) fn for_the_next_page(&self) -> Self {
+        let slices = self.slices.iter().map(|(partition, _)| (*partition, None)).collect();
+        let (feed, served) = (self.feed.clone(), self.served.clone());
+        Slices { feed, served, slices, bytes: 0, key: Packer::default(), ..*self }
     }
 
     /// Whether no further row fits.

@@ -27,5 +27,6 @@ mod capture_filter;
 mod window_kit;
 mod window_rows;
 mod window_late;
+mod window_ahead;
 mod window_refusals;
 mod window_hosts;

@@ -24,18 +24,6 @@ fn touch(file: &File, id: i64) {
     file.sql(&format!("replace into orders values ({id}, 'tea', {NOW})"));
 }
 
-async fn until_nothing_is_young(follower: &mut Follower) -> Vec<seriatim::Change> {
-    let mut changes = Vec::new();
-    let bound = clock::now() + Duration::from_secs(30);
-    while clock::now() < bound {
-        changes.extend(follower.read().await.0);
-        if follower.window.lag(&follower.cursors).await.unwrap()[0].changes == Some(0) {
-            return changes;
-        }
-    }
-    panic!("something stays young");
-}
-
 #[tokio::test]
 async fn a_row_is_waited_for_until_the_buffer_has_passed() {
     let file = orders(&[]);
@@ -112,7 +100,7 @@ async fn a_clock_of_whole_seconds_is_waited_for_until_its_next_tick() {
         seen.extend(keys(&follower.read().await.0));
         tokio::time::sleep(Duration::from_millis(4)).await;
     }
-    seen.extend(keys(&until_nothing_is_young(&mut follower).await));
+    seen.extend(keys(&follower.drain_all().await));
     seen.sort_unstable();
     assert_eq!(seen, (1..400).collect::<Vec<_>>());
 }
@@ -133,7 +121,7 @@ async fn a_row_that_never_rests_comes_within_a_bound_and_no_version_comes_twice(
     assert!((2..=8).contains(&hot), "about every fourth buffer, not {hot} times in sixteen");
     assert!(changes.len() as i64 > writes / 2, "everything else goes on");
     // It comes to rest.
-    changes.extend(until_nothing_is_young(&mut follower).await);
+    changes.extend(follower.drain_all().await);
     let versions: HashSet<u64> = changes.iter().map(|change| change.id).collect();
     assert_eq!(versions.len(), changes.len(), "no version twice");
     let positions: HashSet<String> = changes.iter().map(|change| change.position.to_string()).collect();
@@ -160,10 +148,10 @@ async fn a_version_that_came_early_is_not_delivered_again_after_a_restart() {
     assert!(follower.position().contains(" early="), "{}", follower.position());
     let position = follower.cursors[0].after.clone();
     let mut next_life = Follower::at(in_ms(&file), &position);
-    assert!(until_nothing_is_young(&mut next_life).await.is_empty(), "it came to rest in what was delivered");
+    assert!(next_life.drain_all().await.is_empty(), "it came to rest in what was delivered");
     file.sql("update orders set item = 'coffee' where id = 1");
     let mut another = Follower::at(in_ms(&file), &position);
-    assert_eq!(until_nothing_is_young(&mut another).await.len(), 1, "the same moment, another state");
+    assert_eq!(another.drain_all().await.len(), 1, "the same moment, another state");
 }
 
 #[tokio::test]
@@ -185,5 +173,5 @@ async fn what_is_written_in_the_tick_in_which_a_feed_begins_is_not_lost() {
         file.source().window("orders", "at").buffer(Duration::from_millis(1)).every(Duration::from_millis(1));
     let mut follower = Follower::open(window, Start::Now).await;
     file.sql("insert into orders (id) values (1)");
-    assert_eq!(keys(&until_nothing_is_young(&mut follower).await), [1]);
+    assert_eq!(keys(&follower.drain_all().await), [1]);
 }

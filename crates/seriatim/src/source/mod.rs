@@ -13,6 +13,7 @@
 //! Positions are the feed's own: the host keeps them and hands them back. A slice says how far it *looked*
 //! ([`Slice::upto`]), not only what it found, so a partition for which nothing happens still moves on.
 
+mod ahead;
 mod changes;
 mod error;
 mod filter;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+pub use ahead::{Ahead, Pages, Wanted};
 pub use changes::{Changes, Happened, PackedChanges};
 pub use error::{Cause, SourceError};
 pub use filter::{Dialect, Filter, NoFilter};

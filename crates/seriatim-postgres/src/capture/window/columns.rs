@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use seriatim::source::window::rows::PackedRow;
 use seriatim::value::{Columns, Packer, Value};
 use tokio_postgres::Row;
 use tokio_postgres::types::{Kind as Sort, Type};
@@ -12,7 +13,8 @@ use super::super::image::pack_normal;
 use super::super::names::quoted;
 use super::super::table::Column;
 use super::super::value::Reading;
-use super::moment::Micros;
+use super::moment::{Kind, Micros};
+use super::relation::TieAs;
 
 /// How a column comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,20 +120,28 @@ impl RowColumns {
         self.chosen.as_ref().map_or(&self.names, |(columns, _)| columns)
     }
 
-    /// What is delivered of a row that is packed, alone, in this packer; what has to be put together for that is in the other.
-    pub(super) fn delivered<'a>(
-        &'a self,
-        image: &'a Packer,
-        ends: &[usize],
-        room: &'a mut Packer,
-    ) -> (&'a Columns, &'a [u8]) {
-        let Some((columns, places)) = &self.chosen else { return (&self.names, image.since(0)) };
-        room.clear();
-        for place in places {
-            let start = if *place == 0 { 0 } else { ends[place - 1] };
-            room.packed(&image.since(start)[..ends[*place] - start]);
+    /// Where the columns are that are delivered; `None` for all.
+    pub(super) fn delivered_places(&self) -> Option<&[usize]> {
+        self.chosen.as_ref().map(|(_, places)| places.as_slice())
+    }
+
+    /// Whether the column at this place is read in the form in which moments of this kind are.
+    pub(super) fn is_read_as(&self, place: usize, kind: Kind) -> bool {
+        matches!(
+            (self.ways[place], kind),
+            (Way::Time | Way::LocalTime, Kind::Time { .. })
+                | (Way::Integer, Kind::Number(_))
+                | (Way::Text, Kind::Text)
+        )
+    }
+
+    /// How the column at this place can be read as part of a tie; `None` when it is in another form.
+    pub(super) fn tie_as(&self, place: usize) -> Option<TieAs> {
+        match self.ways[place] {
+            Way::Integer => Some(TieAs::Integer),
+            Way::Text => Some(TieAs::Text),
+            _ => None,
         }
-        (columns, room.since(0))
     }
 
     fn selected(&self, row: &str, index: usize) -> String {
@@ -149,21 +159,13 @@ impl RowColumns {
         self.key.iter().map(|index| self.selected(row, *index)).collect::<Vec<_>>().join(", ")
     }
 
-    /// Packs a row whose columns begin there; `ends` gets the place behind each value.
-    pub(super) fn pack(&self, row: &Row, from: usize, packer: &mut Packer, ends: &mut Vec<usize>) {
-        ends.clear();
+    /// Packs a row whose columns begin there, and its key; tells the key's hash.
+    pub(super) fn pack(&self, row: &Row, from: usize, packed: &mut PackedRow) -> u64 {
+        packed.clear();
         for (index, way) in self.ways.iter().enumerate() {
-            way.pack(row, from + index, packer);
-            ends.push(packer.len());
+            packed.add(|packer| way.pack(row, from + index, packer));
         }
-    }
-
-    /// Packs the key of a row that is packed, alone, in this packer.
-    pub(super) fn pack_key(&self, image: &Packer, ends: &[usize], key: &mut Packer) {
-        for index in &self.key {
-            let start = if *index == 0 { 0 } else { ends[index - 1] };
-            self.pack_in_key(*index, &image.since(start)[..ends[*index] - start], key);
-        }
+        packed.pack_key_by(&self.key, |place, value, key| self.pack_in_key(place, value, key))
     }
 
     /// Packs the key of a row of which only that was read.

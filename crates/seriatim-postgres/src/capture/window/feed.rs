@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use seriatim::change::Position;
 use seriatim::name::FeedName;
 use seriatim::source::window::rounded_down;
-use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
+use seriatim::source::{
+    Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start, Wanted,
+};
 
 use super::super::fault::Fault;
 use super::look::reading;
@@ -16,7 +18,7 @@ use super::pass::Pass;
 use super::place::{Mine, Place};
 use super::relation::Relation;
 use super::settings::Settings;
-use super::{WindowCapture, horizon, lag};
+use super::{WindowCapture, horizon, lag, look};
 use crate::database::Client;
 
 impl WindowCapture {
@@ -43,6 +45,7 @@ impl WindowCapture {
 
     /// The position of a start. What is written from now on has a later moment than now, or the same tick of the column.
     pub(super) async fn starts(&self, start: &Start) -> Result<Position, Fault> {
+        self.ahead.forget();
         let place = match start {
             Start::Beginning => Place::Beginning,
             Start::Time(time) => Place::Since(*time),
@@ -61,7 +64,7 @@ impl WindowCapture {
     async fn is_mine(&self, position: &Position) -> Result<(), Fault> {
         let (_, relation) = self.look().await?;
         let foreign = || self.settings.not_a_position(position).into();
-        Mine::parse(position, relation.kind, relation.ties()).map(drop).ok_or_else(foreign)
+        Mine::parse(position, relation.spelling()).map(drop).ok_or_else(foreign)
     }
 
     async fn opened(&self, start: &Start) -> Result<Position, Fault> {
@@ -72,15 +75,37 @@ impl WindowCapture {
         self.starts(start).await
     }
 
-    async fn read_on(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, Fault> {
+    /// What was read ahead, if that is what is wanted now.
+    async fn read_on(&self, wanted: Wanted) -> Result<Vec<Slice>, Fault> {
+        match self.ahead.next(&wanted).await {
+            Some(slices) => Ok(slices),
+            None => self.read_now(wanted).await,
+        }
+    }
+
+    /// Reads, and begins to read ahead when there is more.
+    async fn read_now(&self, wanted: Wanted) -> Result<Vec<Slice>, Fault> {
         let mut memory = self.memory.lock().await;
         let mut client = self.database.client().await?;
-        let read = memory.read(&mut client, &self.settings, cursors, limit).await;
+        let read = memory.read(&mut client, &self.settings, &wanted.cursors, wanted.limit).await;
         if read.is_err() {
             // It may be that the rows do not look any more as they did.
             memory.forget_relation();
         }
-        read
+        let slices = read?;
+        if let Some(next) = wanted.after(&slices).filter(|_| memory.is_behind()) {
+            self.read_ahead(next);
+        }
+        Ok(slices)
+    }
+
+    fn read_ahead(&self, from: Wanted) {
+        let (database, memory, settings) =
+            (self.database.clone(), Arc::clone(&self.memory), self.settings.clone());
+        self.ahead.begin(from, move |wanted| {
+            let (database, memory, settings) = (database.clone(), Arc::clone(&memory), settings.clone());
+            async move { look::read_ahead(&database, &memory, &settings, &wanted).await.unwrap_or_default() }
+        });
     }
 
     async fn counted(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, Fault> {
@@ -130,7 +155,7 @@ impl Feed for WindowCapture {
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
         let Settings { names, filter, .. } = &self.settings;
-        let read = self.read_on(cursors, limit).await;
+        let read = self.read_on(Wanted::new(cursors, limit)).await;
         let read = read.map_err(|fault| fault.of_filter(filter.as_deref(), names));
         let slices = self.told(read, "reading rows of")?;
         if slices.iter().all(|slice| slice.changes.is_empty()) {

@@ -28,6 +28,7 @@ use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
+use super::super::clock::NOW;
 use super::super::fault::Fault;
 use super::moment::Micros;
 
@@ -97,7 +98,7 @@ pub(super) async fn look(client: &impl GenericClient) -> Result<Look, Fault> {
 
 /// The present, by the database's clock.
 pub(super) async fn present(client: &impl GenericClient) -> Result<Timestamp, Fault> {
-    let row = client.query_one("select clock_timestamp()", &[]).await?;
+    let row = client.query_one(NOW, &[]).await?;
     Ok(time(&row, 0).unwrap_or(Timestamp::MIN))
 }
 

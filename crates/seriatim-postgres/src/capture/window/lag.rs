@@ -31,7 +31,7 @@ pub(super) async fn lag(pass: &Pass<'_>, cursors: &[Cursor]) -> Result<Vec<Lag>,
     let mut lags = Vec::with_capacity(cursors.len());
     for cursor in cursors {
         let foreign = || pass.settings.not_a_position(&cursor.after);
-        let mine = Mine::parse(&cursor.after, pass.relation.kind, pass.relation.ties());
+        let mine = Mine::parse(&cursor.after, pass.relation.spelling());
         let place = mine.ok_or_else(foreign)?.place;
         if !known.iter().any(|(counted, _)| *counted == place) {
             known.push((place.clone(), count(pass, &place).await?));
@@ -66,14 +66,14 @@ async fn count(pass: &Pass<'_>, place: &Place) -> Result<Counted, Fault> {
     let rows = pass.query(&pass.relation.after(place, read, separator, None, MOST_COUNTED)).await?;
     for row in &rows {
         // A moment that is none will be told by the next read.
-        let Ok((_, at)) = pass.moment(row) else { continue };
+        let Ok(at) = pass.moment(row, read) else { continue };
         if at < place.at() {
             continue;
         }
         let partition = match read {
             Read::Keys => {
                 let mut key = Packer::default();
-                pass.relation.row.pack_key_of(row, 1 + pass.relation.ties(), &mut key);
+                pass.relation.row.pack_key_of(row, pass.relation.layout(read).columns, &mut key);
                 partition_of_hash(Key::hash_of(key.since(0)), pass.settings.partitions).0 as usize
             }
             _ => 0,
@@ -138,8 +138,9 @@ pub(super) async fn ahead_of_time(pass: &Pass<'_>, now: Timestamp) -> Result<Opt
     let Some(separator) = pass.separator(&Place::Beginning).await? else { return Ok(None) };
     let least = pass.relation.kind.least(later, separator);
     let reading = Reading { sql: pass.relation.latest(1), parameters: vec![least] };
-    let latest = pass.query(&reading).await?.first().and_then(|row: &Row| pass.moment(row).ok());
-    Ok(latest.filter(|(_, at)| *at > later).map(|(_, at)| Blocker {
+    let latest =
+        pass.query(&reading).await?.first().and_then(|row: &Row| pass.moment(row, Read::Places).ok());
+    Ok(latest.filter(|at| *at > later).map(|at| Blocker {
         what: format!(
             "feed {}: {} has rows that change only in the future, up to {at}; now is {now}",
             settings.names.feed,
@@ -160,7 +161,7 @@ pub(super) async fn missing_index(
     client.batch_execute(include_str!("../../../queries/window_plan.sql")).await?;
     let reading = relation.reading(
         Read::Places,
-        Lower::From(&relation.kind.least(Timestamp::UNIX_EPOCH, ' ')),
+        Lower::From(&relation.kind.least(Timestamp::UNIX_EPOCH, b' ')),
         None,
         1000,
     );

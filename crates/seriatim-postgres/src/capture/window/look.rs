@@ -6,7 +6,8 @@ use std::time::Duration;
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use seriatim::source::window::{Age, Restless};
-use seriatim::source::{Cursor, Limit, Slice};
+use seriatim::source::{Cursor, Limit, Pages, Slice, Wanted};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::super::fault::Fault;
@@ -17,7 +18,7 @@ use super::place::{Group, Mine, Place};
 use super::relation::Relation;
 use super::restless;
 use super::settings::{Horizon, Settings};
-use crate::database::Client;
+use crate::database::{Client, Database};
 
 const SEARCH_PATH: &str = include_str!("../../../queries/window_search_path.sql");
 const BEGIN: &str = include_str!("../../../queries/window_begin.sql");
@@ -61,7 +62,54 @@ pub(super) async fn reading<'c>(
     Ok(begin(client, &relation.search_path, None).await?.0)
 }
 
+/// Reads full pages on after rows that were read, within the horizon that they were read with; none where that would tell
+/// anything new about the feed: then a read for itself has to.
+///
+/// Nothing is committed any more that is older than the horizon, so such a page is as right when it is handed out as when it
+/// was read. A row in it that changes in between has a later moment, and comes again.
+pub(super) async fn read_ahead(
+    database: &Database,
+    memory: &Mutex<Memory>,
+    settings: &Settings,
+    wanted: &Wanted,
+) -> Result<Pages, Fault> {
+    let Some((relation, now, horizon)) = memory.lock().await.known() else { return Ok(Pages::new()) };
+    let group = Group::furthest_behind(&wanted.cursors, relation.spelling());
+    let Ok(Some(group)) = group else { return Ok(Pages::new()) };
+    let finish = finish(settings, relation.kind, horizon);
+    let stale_before = settings.rules.stale_before(now);
+    let stands_together = group.members.len() == wanted.cursors.len();
+    let passed = matches!(&group.at.place, Place::Row(row) if row.at >= stale_before && row.at < finish);
+    if !stands_together || !passed {
+        return Ok(Pages::new());
+    }
+    let mut client = database.client().await?;
+    let (oid, looked) = relation.table.clone().unzip();
+    let (transaction, looks) = begin(&mut client, &relation.search_path, oid).await?;
+    if looks != looked {
+        return Ok(Pages::new());
+    }
+    let names = &settings.names;
+    let slices =
+        Slices::new(&names.feed, settings.partitions, &relation.key_columns(), &group.members, wanted.limit);
+    let pass =
+        Pass { transaction: &transaction, settings, relation: &relation, finish, stale_before, until: None };
+    pass.full_pages(&mut Walk::new(group.at, slices), wanted.limit).await
+}
+
 impl Memory {
+    /// The rows, and the present and the horizon of the last look, while not everything before that is read.
+    fn known(&self) -> Option<(Arc<Relation>, Timestamp, Timestamp)> {
+        let (_, relation) = self.relation.as_ref()?;
+        let (now, horizon) = self.looked.filter(|_| !self.exhausted)?;
+        Some((Arc::clone(relation), now, horizon?))
+    }
+
+    /// Whether there is more to read within the horizon.
+    pub(super) fn is_behind(&self) -> bool {
+        self.known().is_some()
+    }
+
     /// The rows that the window is over. Looks at them again now and then.
     pub(super) async fn relation(
         &mut self,
@@ -111,7 +159,7 @@ impl Memory {
         limit: Limit,
     ) -> Result<Option<Vec<Slice>>, Fault> {
         let relation = self.relation(client, settings).await?;
-        let group = Group::furthest_behind(cursors, relation.kind, relation.ties())
+        let group = Group::furthest_behind(cursors, relation.spelling())
             .map_err(|foreign| settings.not_a_position(&foreign))?;
         let Some(group) = group else { return Ok(Some(Vec::new())) };
         let (now, horizon) = self.move_horizon(client, settings).await?;

@@ -32,10 +32,11 @@ mod feed;
 mod installing;
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seriatim::name::FeedName;
+use seriatim::source::Ahead;
 use seriatim::source::window::Age;
 use tokio::time::Instant;
 
@@ -52,7 +53,8 @@ use settings::{From, Settings};
 pub struct WindowCapture {
     database: Database,
     settings: Settings,
-    memory: tokio::sync::Mutex<Memory>,
+    memory: Arc<tokio::sync::Mutex<Memory>>,
+    ahead: Ahead,
     found_nothing: Mutex<Option<Instant>>,
 }
 
@@ -70,7 +72,8 @@ impl WindowCapture {
         let feed = FeedName::new(table).unwrap_or_else(|_| fallback());
         let names = Names { feed, table: table.to_owned(), database: database.name().to_owned() };
         let settings = Settings::new(names, from, changed_at);
-        WindowCapture { database, settings, memory: Default::default(), found_nothing: Mutex::default() }
+        let (memory, ahead, found_nothing) = Default::default();
+        WindowCapture { database, settings, memory, ahead, found_nothing }
     }
 
     /// The feed's name; the table's unless told otherwise.

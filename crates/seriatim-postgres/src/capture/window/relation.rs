@@ -11,7 +11,7 @@ use super::super::sieve::Sieve;
 use super::super::table;
 use super::columns::RowColumns;
 use super::moment::{EARLIEST, Kind};
-use super::place::Place;
+use super::place::{Place, Spelling};
 use super::settings::{From, Settings};
 use crate::error::is_transient;
 
@@ -40,6 +40,11 @@ pub(super) struct Relation {
     pub kind: Kind,
     /// The tie is the primary key: it is never null, and names one row.
     pub tie_is_primary: bool,
+    /// Where a statement has what: one that reads whole rows, and any other.
+    whole: Layout,
+    part: Layout,
+    /// What a statement that reads whole rows has to select beside them.
+    beside: Vec<String>,
 }
 
 /// A column that rows are ordered by.
@@ -50,7 +55,7 @@ struct Ordering {
     cast: String,
 }
 
-/// Which of the columns a statement reads, after the moment and the tie.
+/// Which of the columns a statement reads, beside the moment and the tie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// The whole row.
@@ -59,6 +64,26 @@ pub(super) enum Read {
     Keys,
     /// Nothing more.
     Places,
+}
+
+/// Where a statement has what. In a whole row, the moment and the tie are mostly columns that are read anyway.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Where the moment is.
+    pub moment: usize,
+    /// Where each value of the tie is, and how it is read.
+    pub ties: Vec<(usize, TieAs)>,
+    /// Where the columns of the row, or of the key, begin.
+    pub columns: usize,
+    /// Where it is told whether the filter holds.
+    pub matches: usize,
+}
+
+/// How a value of a tie is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TieAs {
+    Integer,
+    Text,
 }
 
 /// Which rows a statement reads.
@@ -86,6 +111,14 @@ impl Reading {
         numbered.fold(self.sql.clone(), |sql, (index, value)| {
             sql.replace(&format!("${}::text", index + 1), &format!("{}::text", literal(value)))
         })
+    }
+}
+
+impl Layout {
+    /// The moment first, then so many columns of the tie, as text.
+    fn of_part(ties: usize) -> Self {
+        let (moment, columns) = (0, 1 + ties);
+        Layout { moment, ties: (1..columns).map(|at| (at, TieAs::Text)).collect(), columns, matches: columns }
     }
 }
 
@@ -145,7 +178,10 @@ impl Relation {
         let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
         let sieve = sieve(transaction, settings, &from).await?;
         let row = RowColumns::new(&columns, &key);
-        let relation = Relation {
+        let mut relation = Relation {
+            whole: Layout::of_part(0),
+            part: Layout::of_part(if primary.is_empty() { key.len() } else { primary.len() }),
+            beside: Vec::new(),
             row: if settings.columns.is_some() { row.choosing(&chosen) } else { row },
             sieve,
             search_path: search_path.to_owned(),
@@ -158,6 +194,7 @@ impl Relation {
             kind,
             columns,
         };
+        relation.lay_out_whole_rows();
         // Whatever cannot be ordered is told here.
         let tie: Vec<String> = relation.tie.iter().map(|_| String::new()).collect();
         let reading = relation.reading(Read::Rows, Lower::After("", &tie), None, 1);
@@ -165,9 +202,42 @@ impl Relation {
         Ok(relation)
     }
 
+    /// Finds moment and tie among the columns of a whole row; what is not among them is selected beside.
+    fn lay_out_whole_rows(&mut self) {
+        let columns = self.columns.len();
+        let place = |name: &str| self.columns.iter().position(|(known, _)| known == name);
+        let mut beside = Vec::new();
+        let mut select = |sql: String| {
+            beside.push(sql);
+            columns + beside.len() - 1
+        };
+        let at = place(&self.changed_at.name).filter(|at| self.row.is_read_as(*at, self.kind));
+        let moment = at.unwrap_or_else(|| select(self.moment()));
+        let tie = |(tie, column): (&Ordering, String)| {
+            let read = place(&tie.name).and_then(|at| Some((at, self.row.tie_as(at)?)));
+            read.unwrap_or_else(|| (select(format!("{column}::pg_catalog.text")), TieAs::Text))
+        };
+        let ties = self.tie.iter().zip(self.tie_columns()).map(tie).collect();
+        self.whole = Layout { moment, ties, columns: 0, matches: columns + beside.len() };
+        self.beside = beside;
+    }
+
+    /// Where a statement has what.
+    pub(super) fn layout(&self, read: Read) -> &Layout {
+        match read {
+            Read::Rows => &self.whole,
+            Read::Keys | Read::Places => &self.part,
+        }
+    }
+
+    /// How positions write what orders the rows.
+    pub(super) fn spelling(&self) -> Spelling {
+        Spelling { kind: self.kind, ties: self.ties() }
+    }
+
     /// Whether the filter holds for a row that was read whole.
     pub(super) fn matches(&self, row: &Row) -> bool {
-        self.sieve.is_none() || row.get(1 + self.ties() + self.columns.len())
+        self.sieve.is_none() || row.get(self.whole.matches)
     }
 
     /// How many columns a tie has.
@@ -208,15 +278,15 @@ impl Relation {
     }
 
     fn selected(&self, read: Read) -> String {
+        if read == Read::Rows {
+            let filter = self.sieve.as_ref().map(|sieve| sieve.row(ROW));
+            let whole = std::iter::once(self.row.all(ROW)).chain(self.beside.iter().cloned()).chain(filter);
+            return whole.collect::<Vec<_>>().join(", ");
+        }
         let mut list = vec![self.moment()];
         list.extend(self.tie_columns().iter().map(|tie| format!("{tie}::pg_catalog.text")));
-        match read {
-            Read::Rows => {
-                list.push(self.row.all(ROW));
-                list.extend(self.sieve.as_ref().map(|sieve| sieve.row(ROW)));
-            }
-            Read::Keys => list.push(self.row.of_key(ROW)),
-            Read::Places => {}
+        if read == Read::Keys {
+            list.push(self.row.of_key(ROW));
         }
         list.join(", ")
     }
@@ -257,7 +327,7 @@ impl Relation {
         &self,
         place: &Place,
         read: Read,
-        separator: char,
+        separator: u8,
         upper: Option<&str>,
         most: usize,
     ) -> Reading {

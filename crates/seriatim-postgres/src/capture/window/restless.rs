@@ -13,7 +13,7 @@ use tokio_postgres::types::ToSql;
 use super::super::fault::Fault;
 use super::moment::EARLIEST;
 use super::pass::{Pass, Walk};
-use super::relation::Reading;
+use super::relation::{Read, Reading};
 
 /// More versions than this are not noted in a position; other rows wait for their turn.
 const MOST_EARLY: usize = 100;
@@ -53,7 +53,9 @@ pub(super) async fn deliver(
     let statement = pass.transaction.prepare_cached(&pass.relation.with_ties()).await?;
     // As they are now: who has changed again in between is delivered as it has become.
     for row in pass.transaction.query(&statement, &parameters).await? {
-        let (Ok((_, at)), Some(tie)) = (pass.moment(&row), pass.tie(&row)) else { continue };
+        let (Ok(at), Some(tie)) = (pass.moment(&row, Read::Rows), pass.tie(&row, Read::Rows)) else {
+            continue;
+        };
         pass.pack(walk, &row);
         let id = walk.version();
         if !walk.at.mark.has(id) && pass.is_wanted(walk) {
@@ -69,7 +71,7 @@ async fn all_young(pass: &Pass<'_>, least: &str) -> Result<Vec<Young>, Fault> {
     let reading = Reading { sql: pass.relation.latest(MOST_YOUNG), parameters: vec![least.to_owned()] };
     let rows = pass.query(&reading).await?;
     let young = rows.iter().filter_map(|row| {
-        let ((_, at), tie) = (pass.moment(row).ok()?, pass.tie(row)?);
+        let (at, tie) = (pass.moment(row, Read::Places).ok()?, pass.tie(row, Read::Places)?);
         Some(Young { identity: identity(&tie), tie, at })
     });
     Ok(young.collect())

@@ -7,7 +7,9 @@ use rusqlite::Connection;
 use seriatim::change::Position;
 use seriatim::name::FeedName;
 use seriatim::source::window::rounded_down;
-use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
+use seriatim::source::{
+    Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start, Wanted,
+};
 
 use super::super::fault::{Fault, run};
 use super::look::locked;
@@ -16,6 +18,9 @@ use super::place::{Mine, Place};
 use super::relation::Relation;
 use super::settings::Settings;
 use super::{WindowCapture, horizon, lag};
+use crate::database::Database;
+
+const READING: &str = "reading rows of";
 
 #[async_trait]
 impl Feed for WindowCapture {
@@ -41,10 +46,7 @@ impl Feed for WindowCapture {
     }
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
-        let (memory, settings, cursors) = (self.memory.clone(), self.settings.clone(), cursors.to_vec());
-        let read =
-            move |connection: &mut Connection| locked(&memory).read(connection, &settings, &cursors, limit);
-        let slices = run(self.reading().await?, "reading rows of", read).await?;
+        let slices = self.read_on(Wanted::new(cursors, limit)).await?;
         if slices.iter().all(|slice| slice.changes.is_empty()) {
             self.rest().await;
         }
@@ -78,7 +80,7 @@ impl Feed for WindowCapture {
 
     async fn validate(&self, position: &Position) -> Result<(), SourceError> {
         let foreign = || self.settings.not_a_position(position);
-        Mine::parse(position, self.settings.unit).map(drop).ok_or_else(foreign)
+        Mine::parse(position, self.settings.spelling()).map(drop).ok_or_else(foreign)
     }
 
     async fn lag(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, SourceError> {
@@ -99,8 +101,43 @@ impl Feed for WindowCapture {
 }
 
 impl WindowCapture {
+    /// What was read ahead, if that is what is wanted now.
+    async fn read_on(&self, wanted: Wanted) -> Result<Vec<Slice>, SourceError> {
+        match self.ahead.next(&wanted).await {
+            Some(slices) => Ok(slices),
+            None => self.read_now(wanted).await,
+        }
+    }
+
+    /// Reads, and begins to read ahead when there is more.
+    async fn read_now(&self, wanted: Wanted) -> Result<Vec<Slice>, SourceError> {
+        let database = self.reading().await?;
+        let (memory, settings, asked) = (self.memory.clone(), self.settings.clone(), wanted.clone());
+        let read = move |connection: &mut Connection| {
+            let mut memory = locked(&memory);
+            let slices = memory.read(connection, &settings, &asked.cursors, asked.limit)?;
+            Ok((slices, memory.is_behind()))
+        };
+        let (slices, is_behind) = run(database, READING, read).await?;
+        if let Some(next) = wanted.after(&slices).filter(|_| is_behind) {
+            self.read_ahead(database.clone(), next);
+        }
+        Ok(slices)
+    }
+
+    fn read_ahead(&self, database: Database, from: Wanted) {
+        let (memory, settings) = (self.memory.clone(), self.settings.clone());
+        self.ahead.begin(from, move |wanted| {
+            let (database, memory, settings) = (database.clone(), memory.clone(), settings.clone());
+            let read =
+                move |connection: &mut Connection| locked(&memory).read_ahead(connection, &settings, &wanted);
+            async move { run(&database, READING, read).await.unwrap_or_default() }
+        });
+    }
+
     /// The position of a start. What is written from now on has a later moment than now, or the same tick of the column.
     pub(super) async fn starts(&self, start: &Start) -> Result<Position, SourceError> {
+        self.ahead.forget();
         let place = match start {
             Start::Beginning => Place::Beginning,
             Start::Time(time) => Place::Since(*time),

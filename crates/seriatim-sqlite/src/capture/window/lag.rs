@@ -38,7 +38,7 @@ pub(super) fn lag(
     let pass = Pass { connection, settings, relation, sieve: None, finish, stale_before, until: None };
     let lag = |cursor: &Cursor| {
         let foreign = || settings.not_a_position(&cursor.after);
-        let place = Mine::parse(&cursor.after, settings.unit).ok_or_else(foreign)?.place;
+        let place = Mine::parse(&cursor.after, settings.spelling()).ok_or_else(foreign)?.place;
         let (mut behind, mut looked_at, mut oldest) = (0, 0, None);
         pass.step(&place, Read::Keys, MOST_COUNTED, |row| {
             looked_at += 1;

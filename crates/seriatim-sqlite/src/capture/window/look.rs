@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use rusqlite::Connection;
+use seriatim::change::Position;
 use seriatim::source::window::{Age, Restless};
-use seriatim::source::{Cursor, Limit, Slice};
+use seriatim::source::{Cursor, Limit, Pages, Slice, Wanted};
 
 use super::super::fault::Fault;
 use super::super::sieve::Sieve;
@@ -77,9 +78,7 @@ impl Memory {
         cursors: &[Cursor],
         limit: Limit,
     ) -> Result<Vec<Slice>, Fault> {
-        let group = Group::furthest_behind(cursors, settings.unit)
-            .map_err(|foreign| settings.not_a_position(&foreign))?;
-        let Some(mut group) = group else { return Ok(Vec::new()) };
+        let Some(mut group) = self.group(settings, cursors)? else { return Ok(Vec::new()) };
         self.move_horizon(connection, settings)?;
         let slices = Slices::new(&settings.names.feed, settings.partitions, &group.members, limit);
         let Some(horizon) = self.horizon else {
@@ -122,6 +121,51 @@ impl Memory {
         self.young = walk.young.is_some();
         let caught_up = end == End::Complete && self.has_caught_up(walk.young, pass.finish, horizon);
         Ok(walk.slices.upto(&walk.at.position(), caught_up))
+    }
+
+    /// Reads full pages on after rows that were read, within the horizon that they were read with; none where that would tell
+    /// anything new about the feed: then a read for itself has to.
+    ///
+    /// Nothing is committed any more that is older than the horizon, so such a page is as right when it is handed out as when it
+    /// was read. A row in it that changes in between has a later moment, and comes again.
+    pub(super) fn read_ahead(
+        &mut self,
+        connection: &mut Connection,
+        settings: &Settings,
+        wanted: &Wanted,
+    ) -> Result<Pages, Fault> {
+        let Some(horizon) = self.horizon.filter(|_| !self.exhausted) else { return Ok(Pages::new()) };
+        let Some(group) = self.group(settings, &wanted.cursors)? else { return Ok(Pages::new()) };
+        let finish = Pass::finish(settings, horizon);
+        let stale_before = settings.rules.stale_before(horizon);
+        let stands_together = group.members.len() == wanted.cursors.len();
+        let passed = matches!(&group.at.place, Place::Row(row) if row.at >= stale_before && row.at < finish);
+        if !stands_together || !passed {
+            return Ok(Pages::new());
+        }
+        let slices = Slices::new(&settings.names.feed, settings.partitions, &group.members, wanted.limit);
+        let transaction = connection.transaction()?;
+        let relation = self.relation(&transaction, settings)?;
+        let pass = Pass {
+            connection: &transaction,
+            settings,
+            relation: &relation,
+            sieve: self.sieve.as_ref(),
+            finish,
+            stale_before,
+            until: None,
+        };
+        pass.full_pages(group.at, slices, wanted.limit)
+    }
+
+    fn group(&self, settings: &Settings, cursors: &[Cursor]) -> Result<Option<Group>, Fault> {
+        let foreign = |position: Position| settings.not_a_position(&position).into();
+        Group::furthest_behind(cursors, settings.spelling()).map_err(foreign)
+    }
+
+    /// Whether there is more to read within the horizon.
+    pub(super) fn is_behind(&self) -> bool {
+        self.horizon.is_some() && !self.exhausted
     }
 
     /// Whether all that was committed when it first looked has been seen. What is ahead of its time does not count.

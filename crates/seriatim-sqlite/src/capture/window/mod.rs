@@ -38,8 +38,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use seriatim::name::FeedName;
-use seriatim::source::SourceError;
 use seriatim::source::window::Age;
+use seriatim::source::{Ahead, SourceError};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -59,6 +59,7 @@ pub struct WindowCapture {
     settings: Settings,
     reading: OnceCell<Database>,
     memory: SharedMemory,
+    ahead: Ahead,
     found_nothing: Mutex<Option<Instant>>,
 }
 
@@ -79,6 +80,7 @@ impl WindowCapture {
             settings: Settings::new(path, names, from, changed_at),
             reading: OnceCell::new(),
             memory: SharedMemory::default(),
+            ahead: Ahead::default(),
             found_nothing: Mutex::default(),
         }
     }

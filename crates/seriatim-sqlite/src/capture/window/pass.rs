@@ -6,16 +6,16 @@ use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ToSql};
 use seriatim::change::{Op, Position};
-use seriatim::source::Limit;
 use seriatim::source::window::rounded_down;
-use seriatim::value::{Key, Packer};
+use seriatim::source::window::rows::{PackedRow, separator};
+use seriatim::source::{Limit, Pages};
 
 use super::super::fault::Fault;
 use super::super::sieve::{Sieve, sifted};
-use super::super::slices::{Happened, Images, Slices, Stepped};
+use super::super::slices::{Happened, Slices, Stepped, WantedKey};
 use super::super::value::{Exact, pack};
-use super::moment::{least, moment, resolution, separator};
-use super::place::{Mine, Place, RowPlace, position_of_row};
+use super::moment::{least, moment, resolution};
+use super::place::{Mine, Place, RowPlace, is_of};
 use super::relation::{Read, Relation};
 use super::settings::Settings;
 
@@ -46,9 +46,13 @@ pub(super) struct Walk<'a> {
     since: Timestamp,
     looked_at: usize,
     page: usize,
+    /// Where page after page is filled: those that are full already, and how much more there may be.
+    pages: Pages,
+    further: Option<Limit>,
     /// The first row that is too young, if there is one.
     pub young: Option<Timestamp>,
-    version: Packer,
+    /// The row that was packed last.
+    packed: PackedRow,
     text: String,
 }
 
@@ -67,32 +71,32 @@ impl Pass<'_> {
         rounded_down(settings.rules.finish(horizon), resolution(settings.unit))
     }
 
-    /// Walks on from a place.
+    /// Walks on from a place, to the end of one page at most.
     pub(super) fn walk<'a>(
         &'a self,
         from: Mine,
         slices: Slices,
         limit: Limit,
     ) -> Result<(Walk<'a>, End), Fault> {
-        let since = match from.place {
-            Place::Since(at) => at,
-            _ => Timestamp::MIN,
-        };
-        let page = limit.rows.min(self.settings.rules.excessive_count.get()).max(1);
-        let passes_over = since > Timestamp::MIN || self.stale_before > from.place.at();
-        let most = if passes_over { MOST_PASSED.max(page) } else { page };
-        let (version, text) = (Packer::default(), String::new());
-        let place = from.place.clone();
-        let mut walk =
-            Walk { pass: self, at: from, slices, since, looked_at: 0, page, young: None, version, text };
-        let mut stepped = 0;
-        let end = self.step(&place, Read::Rows, most, |row| {
-            stepped += 1;
-            walk.row(row)
-        })?;
-        // Without a reason of the walk's own, the statements ended: at the last row, or at as many as were asked for.
-        let ended = if stepped < most { End::Complete } else { End::Full };
-        Ok((walk, end.unwrap_or(ended)))
+        let mut walk = Walk::new(self, from, slices, self.page(limit));
+        let passes_over = walk.since > Timestamp::MIN || self.stale_before > walk.at.place.at();
+        let most = if passes_over { MOST_PASSED.max(walk.page) } else { walk.page };
+        let end = walk.on(most)?;
+        Ok((walk, end))
+    }
+
+    /// The pages after a row that can be filled to the end: as many as would be read one by one, up to the limit together.
+    pub(super) fn full_pages(&self, from: Mine, slices: Slices, limit: Limit) -> Result<Pages, Fault> {
+        let page = self.page(limit);
+        let mut walk = Walk::new(self, from, slices, page);
+        walk.further = Some(limit);
+        walk.on(limit.rows)?;
+        Ok(walk.pages)
+    }
+
+    /// How many rows a page has.
+    fn page(&self, limit: Limit) -> usize {
+        limit.rows.min(self.settings.rules.excessive_count.get()).max(1)
     }
 
     /// Steps over the rows after a place, at most so many, until told to stop.
@@ -158,7 +162,28 @@ fn run<T>(
     Ok((None, count))
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(pass: &'a Pass<'a>, at: Mine, slices: Slices, page: usize) -> Self {
+        let since = match at.place {
+            Place::Since(at) => at,
+            _ => Timestamp::MIN,
+        };
+        let (pages, packed, text) = (Pages::new(), PackedRow::default(), String::new());
+        Walk { pass, at, slices, since, looked_at: 0, page, pages, further: None, young: None, packed, text }
+    }
+
+    /// Walks on over so many rows at most.
+    fn on(&mut self, most: usize) -> Result<End, Fault> {
+        let (pass, place) = (self.pass, self.at.place.clone());
+        let mut stepped = 0;
+        let end = pass.step(&place, Read::Rows, most, |row| {
+            stepped += 1;
+            self.row(row)
+        })?;
+        // Without a reason of the walk's own, the statements ended: at the last row, or at as many as were asked for.
+        Ok(end.unwrap_or(if stepped < most { End::Complete } else { End::Full }))
+    }
+
     fn row(&mut self, row: &Stepped<'_>) -> Result<ControlFlow<End>, Fault> {
         let at = self.moment(row)?;
         if at >= self.pass.finish {
@@ -181,7 +206,21 @@ impl Walk<'_> {
         let met =
             matches!((&self.pass.until, &self.at.place), (Some(until), Place::Row(here)) if until == here);
         let full = met || self.looked_at >= self.page || self.slices.full();
-        Ok(if full { ControlFlow::Break(End::Full) } else { ControlFlow::Continue(()) })
+        Ok(if full { self.turn_page() } else { ControlFlow::Continue(()) })
+    }
+
+    /// The page is full: that was the last, or another one begins.
+    fn turn_page(&mut self) -> ControlFlow<End> {
+        let Some(further) = &mut self.further else { return ControlFlow::Break(End::Full) };
+        self.at.mark.forget_before(self.at.place.at());
+        let next = self.slices.for_the_next_page();
+        let full = std::mem::replace(&mut self.slices, next);
+        further.rows = further.rows.saturating_sub(self.looked_at);
+        further.bytes = further.bytes.saturating_sub(full.bytes());
+        let enough = further.rows < self.page || further.bytes == 0;
+        self.pages.push(full.upto(&self.at.position(), false));
+        self.looked_at = 0;
+        if enough { ControlFlow::Break(End::Full) } else { ControlFlow::Continue(()) }
     }
 
     /// The moment of a row, or what is wrong with it.
@@ -207,7 +246,7 @@ impl Walk<'_> {
                 {
                     return Err(settings.mixed_forms(raw, &self.pass.relation.shown(row)).into());
                 }
-                if last.is(raw, tie()) {
+                if is_of(last, raw, tie()) {
                     return Err(settings.key_not_unique(&self.pass.relation.shown(row)).into());
                 }
                 last.raw.set(raw);
@@ -222,40 +261,37 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What tells this version of the row from all others: a number made of everything in it. The row as it is now, delivered
-    /// again, has it again; one with other values has another, even if its moment is the same.
+    /// Packs the row, and says what tells this version of it from all others.
     pub(super) fn version(&mut self, row: &Stepped<'_>) -> u64 {
-        self.version.clear();
-        (0..self.pass.relation.columns.len()).for_each(|index| pack(&mut self.version, row.raw(index)));
-        Key::hash_of(self.version.since(0)) & i64::MAX as u64
+        self.packed.clear();
+        for index in 0..self.pass.relation.columns.len() {
+            self.packed.add(|packer| pack(packer, row.raw(index)));
+        }
+        self.packed.version()
     }
 
-    /// Adds the row as a change at the present place, if its partition is asked for and the filter holds for it.
+    /// Adds the row that was packed last as a change at the present place, if it is wanted.
     pub(super) fn deliver(&mut self, row: &Stepped<'_>, at: Timestamp, id: u64) -> Result<(), Fault> {
-        let Pass { relation, sieve, .. } = *self.pass;
-        let Some(key) = self.slices.wanted(row, relation.key.iter().copied()) else { return Ok(()) };
-        if sifted(sieve, row, Some(0), relation.chosen.of)?.is_none() {
-            return Ok(());
-        }
+        let Some(key) = self.wanted(row)? else { return Ok(()) };
         let happened = Happened { position: self.position(), id, op: Op::Upsert, at };
-        let images = Images { chosen: &relation.chosen, before: None, after: Some(0) };
-        self.slices.add(row, &key, &relation.key_columns, &images, happened);
+        let Relation { key_columns, chosen, .. } = self.pass.relation;
+        self.packed.choose(chosen.is_part().then_some(&*chosen.places));
+        let image = (&chosen.columns, self.packed.chosen());
+        self.slices.add_packed(&key, (key_columns, self.packed.key()), image, happened);
         Ok(())
     }
 
-    /// Whether the row's partition is asked for and the filter holds for it.
-    pub(super) fn is_wanted(&mut self, row: &Stepped<'_>) -> Result<bool, Fault> {
+    /// The key of the row that was packed last, if its partition is asked for and the filter holds for it.
+    pub(super) fn wanted(&mut self, row: &Stepped<'_>) -> Result<Option<WantedKey>, Fault> {
         let Pass { relation, sieve, .. } = *self.pass;
-        Ok(self.slices.wanted(row, relation.key.iter().copied()).is_some()
-            && sifted(sieve, row, Some(0), relation.chosen.of)?.is_some())
+        let hash = self.packed.pack_key(&relation.key);
+        let Some(key) = self.slices.wanted_hash(hash) else { return Ok(None) };
+        Ok(sifted(sieve, row, Some(0), relation.chosen.of)?.map(|_| key))
     }
 
     fn position(&mut self) -> Position {
         match &self.at.place {
-            Place::Row(here) => {
-                let tie = here.tie.iter().map(Exact::as_value);
-                position_of_row(&mut self.text, here.raw.as_value(), tie, &self.at.mark)
-            }
+            Place::Row(here) => here.position(&self.at.mark, &mut self.text),
             _ => self.at.position(),
         }
     }

@@ -1,98 +1,65 @@
-//! Positions of a window: the last row that was passed, by its moment and its tie, as text that people can read.
-//!
-//! ```text
-//!   beginning
-//!   since 2026-11-15T08:00:00Z
-//!   2026-11-15 08:00:00.123 [42]
-//!   2026-11-15 08:00:00.123 [42] dropped=17 early=1763193601000000:8123
-//! ```
+//! Positions of a window, in SQLite's values: `2026-11-15 08:00:00.123 [42]`.
 
 use std::cmp::Ordering;
+use std::fmt::Write as _;
 
-use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 use serde_json::Value as Json;
-use seriatim::change::Position;
-use seriatim::name::Partition;
-use seriatim::source::Cursor;
+use seriatim::source::window::rows;
 
 use super::super::value::Exact;
 use super::moment::{Unit, moment};
 
-const BEGINNING: &str = "beginning";
-const SINCE: &str = "since ";
+pub(super) type Place = rows::Place<Spelling>;
+pub(super) type RowPlace = rows::RowPlace<Spelling>;
+pub(super) type Mine = rows::Mine<Spelling>;
+pub(super) type Group = rows::Group<Spelling>;
 
-/// Where a partition stands.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Place {
-    /// Before every row.
-    Beginning,
-    /// Before every row of this moment or a later one.
-    Since(Timestamp),
-    /// After this row, in the order of moments and ties.
-    Row(RowPlace),
-}
+/// How a column of whole numbers that count these, or of texts, is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spelling(pub Option<Unit>);
 
-/// A row by what orders it.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct RowPlace {
-    /// The moment as the table has it.
-    pub raw: Exact,
-    /// What orders it among those of its moment.
-    pub tie: Vec<Exact>,
-    /// The moment.
-    pub at: Timestamp,
-}
+impl rows::Spelling for Spelling {
+    type Value = Exact;
 
-impl RowPlace {
-    /// Whether it is the place of a row with this moment and tie.
-    pub(super) fn is<'a>(&self, raw: ValueRef<'_>, mut tie: impl Iterator<Item = ValueRef<'a>>) -> bool {
-        self.raw.as_value() == raw
-            && self.tie.iter().all(|here| tie.next().is_some_and(|there| here.as_value() == there))
+    fn read(self, raw: &str, tie: &[Json]) -> Option<RowPlace> {
+        let Spelling(unit) = self;
+        let raw = match unit {
+            Some(_) => Exact::Integer(raw.parse().ok()?),
+            None => Exact::Text(raw.as_bytes().to_vec()),
+        };
+        let tie = tie.iter().map(Exact::from_json).collect::<Option<Vec<_>>>()?;
+        let at = moment(raw.as_value(), unit).ok()?;
+        Some(RowPlace { raw, tie, at })
     }
-}
 
-/// What is remembered beside the place.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
-    /// How many rows were dropped as stale, over the whole feed.
-    pub dropped: u64,
-    /// The versions of restless rows that were delivered ahead of their time: when, and their ids.
-    pub early: Vec<(Timestamp, u64)>,
-}
-
-/// A position, understood.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Mine {
-    pub place: Place,
-    pub mark: Mark,
-}
-
-impl Place {
-    /// Everything before this moment is passed.
-    pub(super) fn at(&self) -> Timestamp {
-        match self {
-            Place::Beginning => Timestamp::MIN,
-            Place::Since(at) => *at,
-            Place::Row(row) => row.at,
+    fn write_moment(raw: &Exact, text: &mut String) {
+        match raw {
+            Exact::Integer(number) => write_number(text, *number),
+            Exact::Text(raw) => text.push_str(&String::from_utf8_lossy(raw)),
+            // Refused before.
+            _ => {}
         }
     }
 
-    fn order(&self, other: &Place) -> Ordering {
-        let ties = match (self, other) {
-            (Place::Row(here), Place::Row(there)) => {
-                exact_order(&here.raw, &there.raw).then_with(|| tie_order(&here.tie, &there.tie))
-            }
-            _ => Ordering::Equal,
-        };
-        self.at().cmp(&other.at()).then(ties)
+    fn write_tie(value: &Exact, text: &mut String) {
+        match value {
+            Exact::Integer(number) => write_number(text, *number),
+            other => text.push_str(&other.to_json().to_string()),
+        }
+    }
+
+    fn order_of_moments(here: &Exact, there: &Exact) -> Ordering {
+        exact_order(here, there)
+    }
+
+    fn order_of_ties(here: &Exact, there: &Exact) -> Ordering {
+        exact_order(here, there)
     }
 }
 
-fn tie_order(here: &[Exact], there: &[Exact]) -> Ordering {
-    let differing =
-        here.iter().zip(there).map(|(here, there)| exact_order(here, there)).find(|order| order.is_ne());
-    differing.unwrap_or(Ordering::Equal)
+fn write_number(text: &mut String, number: i64) {
+    write!(text, "{number}").expect("a text takes all that is written to it");
 }
 
 /// As SQLite compares, as far as this process needs it: who is read first is a matter of speed alone.
@@ -104,167 +71,31 @@ fn exact_order(here: &Exact, there: &Exact) -> Ordering {
     }
 }
 
-impl Mark {
-    /// Forgets what was delivered early and has its place behind everything before this moment.
-    pub(super) fn forget_before(&mut self, at: Timestamp) {
-        self.early.retain(|(early, _)| *early >= at);
-    }
-
-    pub(super) fn has(&self, id: u64) -> bool {
-        self.early.iter().any(|(_, early)| *early == id)
-    }
-
-    fn write(&self, text: &mut String) {
-        if self.dropped > 0 {
-            text.push_str(&format!(" dropped={}", self.dropped));
-        }
-        for (index, (at, id)) in self.early.iter().enumerate() {
-            let before = if index == 0 { " early=" } else { "," };
-            text.push_str(&format!("{before}{}:{id}", at.as_nanosecond()));
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let mut mark = Mark::default();
-        for word in text.split(' ').filter(|word| !word.is_empty()) {
-            match word.split_once('=')? {
-                ("dropped", number) => mark.dropped = number.parse().ok()?,
-                ("early", list) => {
-                    let version = |text: &str| {
-                        let (at, id) = text.split_once(':')?;
-                        Some((Timestamp::from_nanosecond(at.parse().ok()?).ok()?, id.parse().ok()?))
-                    };
-                    mark.early = list.split(',').map(version).collect::<Option<_>>()?;
-                }
-                _ => return None,
-            }
-        }
-        Some(mark)
-    }
-}
-
-fn write_number(text: &mut String, number: i64) {
-    use std::fmt::Write as _;
-    write!(text, "{number}").expect("a text takes all that is written to it");
-}
-
-/// The position of a row, written into a text that is used again for the next.
-pub(super) fn position_of_row<'a>(
-    text: &mut String,
+/// Whether it is the place of a row with this moment and tie.
+pub(super) fn is_of<'a>(
+    place: &RowPlace,
     raw: ValueRef<'_>,
-    tie: impl Iterator<Item = ValueRef<'a>>,
-    mark: &Mark,
-) -> Position {
-    text.clear();
-    match raw {
-        ValueRef::Integer(number) => write_number(text, number),
-        ValueRef::Text(raw) => text.push_str(&String::from_utf8_lossy(raw)),
-        // Refused before.
-        _ => {}
-    }
-    text.push_str(" [");
-    for (index, value) in tie.enumerate() {
-        if index > 0 {
-            text.push(',');
-        }
-        match value {
-            ValueRef::Integer(number) => write_number(text, number),
-            other => text.push_str(&Exact::from(other).to_json().to_string()),
-        }
-    }
-    text.push(']');
-    mark.write(text);
-    Position::text(text)
-}
-
-impl Mine {
-    pub(super) fn at(place: Place) -> Self {
-        Mine { place, mark: Mark::default() }
-    }
-
-    /// Understands a position; `None` when it is not one of ours.
-    pub(super) fn parse(position: &Position, unit: Option<Unit>) -> Option<Self> {
-        let text = position.to_string();
-        let words = |after: &str| after.find(' ').map_or(after.len(), |end| end);
-        if let Some(mark) = text.strip_prefix(BEGINNING) {
-            return Some(Mine { place: Place::Beginning, mark: Mark::parse(mark)? });
-        }
-        if let Some(since) = text.strip_prefix(SINCE) {
-            let (at, mark) = since.split_at(words(since));
-            return Some(Mine { place: Place::Since(at.parse().ok()?), mark: Mark::parse(mark)? });
-        }
-        let (raw, tie) = text.split_at(text.find(" [")?);
-        let raw = match unit {
-            Some(_) => Exact::Integer(raw.parse().ok()?),
-            None => Exact::Text(raw.as_bytes().to_vec()),
-        };
-        let mut json = serde_json::Deserializer::from_str(tie).into_iter::<Vec<Json>>();
-        let values = json.next()?.ok()?;
-        let mark = Mark::parse(&tie[json.byte_offset()..])?;
-        let tie = values.iter().map(Exact::from_json).collect::<Option<Vec<_>>>()?;
-        let at = moment(raw.as_value(), unit).ok()?;
-        Some(Mine { place: Place::Row(RowPlace { raw, tie, at }), mark })
-    }
-
-    /// The position that the rest of the world keeps.
-    pub(super) fn position(&self) -> Position {
-        let mut text = match &self.place {
-            Place::Beginning => BEGINNING.to_owned(),
-            Place::Since(at) => format!("{SINCE}{at}"),
-            Place::Row(row) => {
-                let tie = row.tie.iter().map(Exact::as_value);
-                return position_of_row(&mut String::new(), row.raw.as_value(), tie, &self.mark);
-            }
-        };
-        self.mark.write(&mut text);
-        Position::text(&text)
-    }
-}
-
-/// The cursors that one pass serves: they stand at the same place, with the same versions delivered early.
-#[derive(Debug)]
-pub(super) struct Group {
-    pub at: Mine,
-    /// Where another cursor waits: there the pass ends, so that both go on together.
-    pub until: Option<RowPlace>,
-    pub members: Vec<Partition>,
-}
-
-impl Group {
-    /// The cursors that stand furthest behind. An error names the position that is not one of ours.
-    pub(super) fn furthest_behind(cursors: &[Cursor], unit: Option<Unit>) -> Result<Option<Self>, Position> {
-        let parse = |cursor: &Cursor| Mine::parse(&cursor.after, unit).ok_or_else(|| cursor.after.clone());
-        let places: Vec<Mine> = cursors.iter().map(parse).collect::<Result<_, _>>()?;
-        let first = places.iter().min_by(|one, other| one.place.order(&other.place)).cloned();
-        let Some(mut at) = first else { return Ok(None) };
-        let together = |mine: &Mine| mine.place == at.place && mine.mark.early == at.mark.early;
-        let members = cursors.iter().zip(&places).filter(|(_, mine)| together(mine));
-        let (members, dropped): (Vec<Partition>, Vec<u64>) =
-            members.map(|(cursor, mine)| (cursor.partition, mine.mark.dropped)).unzip();
-        let ahead = places.iter().filter(|mine| at.place.order(&mine.place).is_lt());
-        let next = ahead.min_by(|one, other| one.place.order(&other.place));
-        let until = next.and_then(|next| match &next.place {
-            Place::Row(row) => Some(row.clone()),
-            _ => None,
-        });
-        at.mark.dropped = dropped.into_iter().max().unwrap_or(0);
-        Ok(Some(Group { at, until, members }))
-    }
+    mut tie: impl Iterator<Item = ValueRef<'a>>,
+) -> bool {
+    place.raw.as_value() == raw
+        && place.tie.iter().all(|here| tie.next().is_some_and(|there| here.as_value() == there))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seriatim::change::Position;
+    use seriatim::name::Partition;
+    use seriatim::source::Cursor;
 
     fn parse(text: &str, unit: Option<Unit>) -> Option<Mine> {
-        Mine::parse(&Position::text(text), unit)
+        Mine::parse(&Position::text(text), Spelling(unit))
     }
 
     #[test]
     fn a_place_reads_back_as_itself() {
         for text in [
             "beginning",
-            "since 2026-11-15T08:00:00.5Z",
             "since 2026-11-15T08:00:00Z dropped=3",
             "2026-11-15 08:00:00 [42]",
             "2026-11-15T08:00:00.123Z [1,\"] dropped=9\",null] dropped=17 early=1763193601000000001:8123,5:6",
@@ -277,16 +108,7 @@ mod tests {
 
     #[test]
     fn foreign_positions_are_nobodys() {
-        for text in [
-            "",
-            "42",
-            "beginnings",
-            "since",
-            "since soon",
-            "2026-11-15 08:00:00",
-            "soon [1]",
-            "2026-11-15 08:00:00 [1] x=2",
-        ] {
+        for text in ["", "42", "2026-11-15 08:00:00", "soon [1]", "2026-11-15 08:00:00 [1] x=2"] {
             assert_eq!(parse(text, None), None, "{text}");
         }
         assert_eq!(parse("2026-11-15 08:00:00 [1]", Some(Unit::Seconds)), None);
@@ -294,23 +116,12 @@ mod tests {
     }
 
     #[test]
-    fn cursors_at_one_place_are_read_together_up_to_the_next_one() {
+    fn whole_numbers_are_in_the_order_of_numbers() {
         let cursor =
             |partition, after: &str| Cursor { partition: Partition(partition), after: Position::text(after) };
-        let cursors = [
-            cursor(0, "5 [1]"),
-            cursor(1, "3 [9]"),
-            cursor(2, "3 [9] dropped=4"),
-            cursor(3, "3 [9] early=7000000000:1"),
-            cursor(4, "3 [10]"),
-        ];
-        let group = Group::furthest_behind(&cursors, Some(Unit::Seconds)).unwrap().unwrap();
-        assert_eq!(
-            group.members,
-            [Partition(1), Partition(2)],
-            "not those with other versions delivered early"
-        );
-        assert_eq!(group.at.mark.dropped, 4);
+        let cursors = [cursor(0, "3 [10]"), cursor(1, "3 [9]")];
+        let group = Group::furthest_behind(&cursors, Spelling(Some(Unit::Seconds))).unwrap().unwrap();
+        assert_eq!(group.members, [Partition(1)]);
         assert_eq!(group.until.unwrap().tie, [Exact::Integer(10)]);
     }
 }
@@ -318,6 +129,7 @@ mod tests {
 #[cfg(test)]
 mod properties {
     use proptest::prelude::*;
+    use seriatim::change::Position;
 
     use super::*;
 
@@ -327,8 +139,9 @@ mod properties {
             text in r#"\PC{0,30}|(beginning|since 2026-11-15T08:00:00Z|[0-9]{1,22}|2026-11-15 08:00:00)( \[([0-9]{1,22}|"[a-z]{0,4}"|null)?\])?( (dropped|early)=[0-9:,-]{0,25}){0,2}"#,
             unit in prop::option::of(prop::sample::select(vec![Unit::Seconds, Unit::Milliseconds, Unit::Microseconds])),
         ) {
-            if let Some(mine) = Mine::parse(&Position::text(&text), unit) {
-                prop_assert_eq!(Mine::parse(&mine.position(), unit), Some(mine));
+            let spelling = Spelling(unit);
+            if let Some(mine) = Mine::parse(&Position::text(&text), spelling) {
+                prop_assert_eq!(Mine::parse(&mine.position(), spelling), Some(mine));
             }
         }
     }

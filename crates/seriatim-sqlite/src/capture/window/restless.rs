@@ -9,12 +9,13 @@ use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use seriatim::source::window::Restless;
+use seriatim::source::window::rows::separator;
 use seriatim::value::{Key, Packer};
 
 use super::super::fault::Fault;
 use super::super::slices::Stepped;
 use super::super::value::{Exact, pack};
-use super::moment::{least, separator};
+use super::moment::least;
 use super::pass::{Pass, Walk};
 use super::place::Place;
 use super::relation::Read;
@@ -48,7 +49,7 @@ pub(super) fn deliver(
     each_young(walk, pass, |walk, row, at| {
         if chosen.contains(&index) {
             let id = walk.version(row);
-            if !walk.at.mark.has(id) && walk.is_wanted(row)? {
+            if !walk.at.mark.has(id) && walk.wanted(row)?.is_some() {
                 walk.at.mark.early.push((at, id));
                 walk.deliver(row, at, id)?;
                 served.insert(young[index].0);

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 use seriatim::change::Position;
 use seriatim::source::SourceError;
+use seriatim::source::window::rows::NoMoment as Such;
 
 use super::super::similar::most_similar;
 use super::moment::NoMoment;
@@ -51,15 +52,17 @@ impl Settings {
             NoMoment::NoUnit => {
                 "set changed_at_unit to \"s\", \"ms\" or \"us\", whatever it counts".to_owned()
             }
-            NoMoment::OutOfRange => "correct the row, or changed_at_unit".to_owned(),
+            NoMoment::Such(Such::OutOfRange) => "correct the row, or changed_at_unit".to_owned(),
             NoMoment::TextForNumber => {
                 "remove changed_at_unit, which is for whole numbers, or correct the row".to_owned()
             }
-            NoMoment::Offset => format!(
+            NoMoment::Such(Such::Offset) => format!(
                 "write times in UTC: texts with other offsets do not sort by time; or give the feed a `query` that has \
                  datetime({column}) as its changed_at"
             ),
-            NoMoment::Nothing => format!("write it as {FORMS}, or as a whole number with changed_at_unit"),
+            NoMoment::Such(Such::Nothing) => {
+                format!("write it as {FORMS}, or as a whole number with changed_at_unit")
+            }
         };
         self.attention(what, remedy)
     }

@@ -8,6 +8,7 @@ use seriatim::source::window::{Age, Rules};
 
 use super::super::sentences::Names;
 use super::moment::{Unit, resolution};
+use super::place::Spelling;
 
 /// How far a window's end stays behind the present, unless told otherwise.
 const BUFFER: Duration = Duration::from_secs(5);
@@ -77,6 +78,11 @@ impl Settings {
             columns: None,
             every: EVERY,
         }
+    }
+
+    /// How positions write what orders the rows.
+    pub(super) fn spelling(&self) -> Spelling {
+        Spelling(self.unit)
     }
 
     /// How long rows are given to rest before they are looked for among those that do not.

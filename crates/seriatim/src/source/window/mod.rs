@@ -66,6 +66,7 @@ mod arguments;
 mod tracker;
 mod windows;
 mod feed;
+pub mod rows;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

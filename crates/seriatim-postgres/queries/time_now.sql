@@ -1,0 +1,2 @@
+-- The present, by the clock of the database.
+select clock_timestamp()
