@@ -55,7 +55,7 @@ struct Noted {
 pub(super) enum Committed {
     Done,
     /// The lease is not as the step wants it: this is how it is, if it is there.
-    Refused(Option<LeaseItem>),
+    Refused(Option<Box<LeaseItem>>),
 }
 
 impl Write {
@@ -185,7 +185,7 @@ impl DynamoDbStore {
             }
             _ => {
                 self.tear_up(place, &name).await?;
-                Ok(Committed::Refused(lease))
+                Ok(Committed::Refused(lease.map(Box::new)))
             }
         }
     }

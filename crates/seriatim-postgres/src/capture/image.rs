@@ -148,8 +148,8 @@ impl Images {
             (Columns::new(places.iter().map(|place| plain[*place].as_ref())), places)
         });
         let head =
-            |(at, name): (usize, &Box<str>)| format!("{}\"{name}\":", if at == 0 { '{' } else { ',' }).into();
-        let heads = names.iter().enumerate().map(head).collect();
+            |(at, name): (usize, &str)| format!("{}\"{name}\":", if at == 0 { '{' } else { ',' }).into();
+        let heads = names.iter().map(AsRef::as_ref).enumerate().map(head).collect();
         Some(Shape { key, row, chosen, names, heads, columns, readings })
     }
 }

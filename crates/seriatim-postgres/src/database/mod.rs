@@ -119,7 +119,7 @@ impl Database {
             Ok(true) => Err(PostgresError::shared_sessions(self.name())),
             Err(cause) => Err(self.error("connecting to", cause)),
         };
-        self.shared.looked.get_or_try_init(look).await.map(|()| ())
+        self.shared.looked.get_or_try_init(look).await.copied()
     }
 
     /// The schema that Seriatim's tables are in.
