@@ -10,7 +10,7 @@ use seriatim::lease::{HostView, LeaseView, Liveness, View};
 use seriatim::store::OnRewind;
 use seriatim::{Epoch, FeedName, HostName, Partition, Position};
 
-use super::owners::{owner_of, refuse_if_owned};
+use super::owners::{SetFree, owner_of, refuse_if_owned, set_free};
 use crate::args::{Lease, LeaseList, LeaseMove, LeaseRelease};
 use crate::config::{Config, FeedConfig, instead_of};
 use crate::databases::{self, OpenStore};
@@ -105,9 +105,9 @@ async fn release(config: &Config, arguments: &LeaseRelease) -> Result<()> {
         refuse_if_owned([lease], &view, &format!("partition {} cannot be released", lease.id))?;
     }
     // The same position under a new epoch: whoever had the lease can write nothing under it any more.
-    if !store.rewind(lease, &lease.position, OnRewind::KeepParked).await? {
-        return Err(changed(lease));
-    }
+    let (parked, force) = (OnRewind::KeepParked, arguments.force);
+    let how = SetFree { to: None, parked, force, unless_parked: None };
+    set_free(&*store, &lease.id, &how).await?;
     output::line(format_args!("partition {}: free; a host takes it within lease.acquire", lease.id))?;
     Ok(())
 }

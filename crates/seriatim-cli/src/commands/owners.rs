@@ -2,10 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use seriatim::lease::{LeaseView, Liveness, View};
+use seriatim::Store;
+use seriatim::change::Position;
+use seriatim::lease::{LeaseId, LeaseView, Liveness, View};
 use seriatim::name::HostName;
+use seriatim::store::OnRewind;
 
 use crate::error::{Error, Result};
+
+/// How often a lease is looked at whose owner writes between each look and what follows from it.
+const LOOKS: usize = 200;
 
 /// The host that owns a lease, as far as anybody knows: not one that has left or whose process is dead.
 pub fn owner_of<'a>(lease: &'a LeaseView, view: &View) -> Option<&'a HostName> {
@@ -28,6 +34,41 @@ pub fn refuse_if_owned<'a>(
     let owners = owners.into_iter().collect::<Vec<_>>().join(", ");
     Err(Error::failed(format!("{doing}: it is owned by {owners}"))
         .help("stop the host first, or use --force"))
+}
+
+/// How a lease is set free.
+pub struct SetFree<'a> {
+    /// Where it is to be; `None` for where it is.
+    pub to: Option<&'a Position>,
+    /// What becomes of what is parked in its partition.
+    pub parked: OnRewind,
+    /// Whoever owns it.
+    pub force: bool,
+    /// It is an error when anything is parked there, in these words.
+    pub unless_parked: Option<&'a dyn Fn(usize) -> Error>,
+}
+
+/// Sets a lease free under a new epoch, exactly as it is when that happens: nothing is done again because its owner has
+/// written a checkpoint since somebody looked, and nothing is parked since then.
+pub async fn set_free(store: &dyn Store, lease: &LeaseId, how: &SetFree<'_>) -> Result<()> {
+    for _ in 0..LOOKS {
+        let view = store.view(std::slice::from_ref(&lease.feed)).await?;
+        let Some(seen) = view.leases.iter().find(|seen| seen.id == *lease) else { break };
+        if !how.force {
+            refuse_if_owned([seen], &view, &format!("partition {lease} is left as it is"))?;
+        }
+        if let Some(refuse) = how.unless_parked {
+            let parked = store.parked(&lease.feed, Some(lease.partition)).await?;
+            if !parked.is_empty() {
+                return Err(refuse(parked.len()));
+            }
+        }
+        if store.rewind(seen, how.to.unwrap_or(&seen.position), how.parked).await? {
+            return Ok(());
+        }
+    }
+    Err(Error::failed(format!("partition {lease} is written to all the time, and is left as it is"))
+        .help("run the same command again, or stop its host first"))
 }
 
 #[cfg(test)]

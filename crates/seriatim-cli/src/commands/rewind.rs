@@ -8,7 +8,7 @@ use seriatim::store::OnRewind;
 use seriatim::{Partition, Store};
 
 use super::again;
-use super::owners::refuse_if_owned;
+use super::owners::{SetFree, refuse_if_owned, set_free};
 use crate::args::Rewind;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
@@ -43,13 +43,22 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
         _ => OnRewind::KeepParked,
     };
     let waiting = store.parked(&feed.name, partition).await?.len();
+    let comes_again = matches!(target, Start::Time(_) | Start::Position(_));
+    if comes_again && waiting > 0 {
+        return Err(parked_comes_again(feed, waiting));
+    }
     // At the beginning everything starts afresh, whatever the capture calls the changes that come then.
     let afresh = feed.once.is_some() && target == Start::Beginning;
     let forgotten = match arguments.again || afresh {
         true => Some(again::forget(feed, config, partition).await?),
         false => None,
     };
-    rewind(&*store, &leases, &position, parked).await?;
+    let refuse = |waiting| parked_comes_again(feed, waiting);
+    let unless_parked: Option<&dyn Fn(usize) -> Error> = if comes_again { Some(&refuse) } else { None };
+    let how = SetFree { to: Some(&position), parked, force: arguments.force, unless_parked };
+    for lease in &leases {
+        set_free(&*store, &lease.id, &how).await?;
+    }
     let which = partition.map_or("all partitions".to_owned(), |partition| format!("partition {partition}"));
     output::line(format_args!("feed {}: {which} set to {} (position {position})", feed.name, arguments.to))?;
     if waiting > 0 {
@@ -114,19 +123,16 @@ async fn place(
     }
 }
 
-async fn rewind(
-    store: &dyn Store,
-    leases: &[&LeaseView],
-    position: &Position,
-    parked: OnRewind,
-) -> Result<()> {
-    for lease in leases {
-        if !store.rewind(lease, position, parked).await? {
-            let what = format!("partition {} changed hands in the meantime and is not rewound", lease.id);
-            return Err(Error::failed(what).help("run the same command again"));
-        }
-    }
-    Ok(())
+/// Of an object that stays parked, what lies after the place would be handled twice: when it is retried, and when it is read again.
+fn parked_comes_again(feed: &FeedConfig, waiting: usize) -> Error {
+    let what = format!(
+        "feed {} cannot be rewound to there: {waiting} objects are parked, and what of them comes again would be handled twice",
+        feed.name
+    );
+    Error::failed(what).help(format!(
+        "`seriatim parked retry {0} --all` or `parked discard` first; `--to beginning` lets them go, `--to now` keeps them",
+        feed.name
+    ))
 }
 
 #[cfg(test)]

@@ -405,6 +405,8 @@ fn rewinding_to_the_beginning_lets_parked_objects_go() {
     shop.run("status").expect(0, &[r#"parked {"id":2}"#, "not b"]);
     shop.sql("drop trigger no_b; delete from totals; delete from handled");
     shop.run("rewind totals --to now").expect(0, &["1 objects stay parked"]);
+    let twice = "1 objects are parked, and what of them comes again would be handled twice";
+    shop.run("rewind totals --to 2026-01-01T00:00:00Z").expect(1, &[twice, "parked retry totals --all"]);
     shop.run("rewind totals --to beginning").expect(0, &["1 objects are not parked any more"]);
     shop.run("run --once").expect(0, &[]);
     assert_exact(&shop, 2);

@@ -62,12 +62,14 @@ pub(super) fn moved(update: Update) -> Update {
     update.set("leaseVersion = leaseVersion + :one", ":one", number(1))
 }
 
-/// A rewind of a lease that is as it was seen.
+/// A rewind of a lease that is exactly as it was seen.
 pub(super) fn rewound(place: &LeasePlace, seen: &LeaseView, position: &Position) -> Update {
     let update = moved(Update::of(place.key()))
         .set("leaseEpoch = :next", ":next", number(seen.epoch.next().0))
         .set("checkpointAt = :position", ":position", text(&position.to_string()));
     as_seen(update.remove("heldBy").remove("sessionId").remove("handOverTo"), seen)
+        .and_if("leaseVersion = :version")
+        .value(":version", number(seen.version))
 }
 
 /// Whether a rewind has happened before: its answer was lost.

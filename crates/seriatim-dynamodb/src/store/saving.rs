@@ -179,7 +179,7 @@ impl DynamoDbStore {
             match self.commit(&place, &seen, update.clone(), writes).await? {
                 Committed::Done => return Ok(()),
                 Committed::Refused(now) => {
-                    if let Some(fenced) = now.as_ref().and_then(|now| fenced(lease, Some(now))) {
+                    if let Some(fenced) = now.and_then(|now| fenced(lease, Some(&now))) {
                         return Err(fenced);
                     }
                 }
@@ -249,7 +249,8 @@ impl DynamoDbStore {
         }
         for _ in 0..TRIES {
             let Some(lease) = self.settled(&place).await? else { return Ok(false) };
-            if (&lease.view.owner, lease.view.epoch) != (&seen.owner, seen.epoch) {
+            let now = (&lease.view.owner, lease.view.epoch, lease.view.version);
+            if now != (&seen.owner, seen.epoch, seen.version) {
                 return Ok(is_rewound(&lease.view, seen, position));
             }
             let mut writes = Vec::new();

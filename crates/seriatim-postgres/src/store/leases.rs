@@ -195,12 +195,12 @@ pub(super) async fn rewind(
     parked: OnRewind,
 ) -> Result<bool, StoreError> {
     let lease = Seen::of(seen);
-    let position = position.to_string();
+    let (position, version) = (position.to_string(), seen.version.cast_signed());
     let mut client = database.client().await?;
     let done = async {
         let transaction = client.transaction().await?;
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-            [&lease.feed, &lease.partition, &lease.epoch, &lease.session, &position];
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+            [&lease.feed, &lease.partition, &lease.epoch, &lease.session, &position, &version];
         if transaction.execute(&*database.sql(REWIND), &parameters).await? == 0 {
             let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
                 [&lease.feed, &lease.partition, &lease.epoch, &position];

@@ -260,9 +260,9 @@ impl Store for RedisStore {
         parked: OnRewind,
     ) -> Result<bool, StoreError> {
         let Seen { feed, partition, session, epoch, next } = Seen::of(seen);
-        let position = position.to_string();
+        let (position, version) = (position.to_string(), seen.version.to_string());
         let parked = if parked == OnRewind::DropParked { "drop" } else { "keep" };
-        let arguments = [feed, &partition, session, &epoch, &next, &position, parked];
+        let arguments = [feed, &partition, session, &epoch, &next, &position, parked, &version];
         self.is_one("rewinding a lease", &self.scripts.rewind, &arguments).await
     }
 

@@ -187,7 +187,7 @@ pub(super) fn release(connection: &Connection, lease: &Lease, keep_for: Option<&
     Ok(())
 }
 
-/// Sets the position of a lease that is as it was seen, and frees it under the next epoch.
+/// Sets the position of a lease that is exactly as it was seen, and frees it under the next epoch.
 pub(super) fn rewind(
     connection: &Connection,
     seen: &LeaseView,
@@ -195,7 +195,7 @@ pub(super) fn rewind(
     parked: OnRewind,
 ) -> Result<bool> {
     let Some(current) = current(connection, &seen.id)? else { return Ok(false) };
-    if current.is_as_seen(seen) {
+    if current.is_as_seen(seen) && current.version == seen.version {
         connection.execute(REWIND, (seen.id.feed.as_str(), seen.id.partition.0, position.to_string()))?;
         if parked == OnRewind::DropParked {
             super::parked::drop_partition(connection, &seen.id)?;

@@ -87,7 +87,7 @@ macro_rules! conformance {
             chains: a_checkpoint_keeps_the_last_change_of_each_object, a_later_checkpoint_moves_the_chain,
                 a_row_that_existed_takes_nobodys_place,
                 a_zombie_cannot_extend_a_chain, a_forgotten_feed_leaves_no_chain;
-            rewind: rewinding_fences_the_owner, rewinding_what_changed_meanwhile_is_refused, repeating_a_rewind_is_harmless,
+            rewind: rewinding_fences_the_owner, rewinding_what_changed_meanwhile_is_refused, rewinding_what_was_written_since_it_was_seen_is_refused, repeating_a_rewind_is_harmless,
                 rewinding_a_free_lease_raises_its_epoch, rewinding_keeps_or_drops_what_is_parked_in_its_partition;
         }
     };

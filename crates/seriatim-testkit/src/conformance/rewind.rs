@@ -30,6 +30,24 @@ pub async fn rewinding_what_changed_meanwhile_is_refused(harness: &impl Harness)
     assert_eq!(stage.see(0).await.position, at(10));
 }
 
+/// A place that was right when it was seen would let changes happen again that are done by now. Freeing a lease where it stands
+/// is such a rewind.
+pub async fn rewinding_what_was_written_since_it_was_seen_is_refused(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    for parked in [OnRewind::KeepParked, OnRewind::DropParked] {
+        let early = stage.see(0).await;
+        let next = early.position.as_number().unwrap() + 10;
+        stage.store.checkpoint(&lease, &to(next)).await.unwrap();
+        assert!(!stage.other.rewind(&early, &early.position, parked).await.unwrap());
+        let now = stage.see(0).await;
+        assert_eq!((now.position, now.epoch, now.owner), (at(next), lease.epoch, early.owner));
+    }
+    let now = stage.see(0).await;
+    assert!(stage.other.rewind(&now, &now.position, OnRewind::KeepParked).await.unwrap());
+    assert_eq!(stage.see(0).await.position, now.position);
+}
+
 /// The answer to the first time may have been lost; nobody who took the lease since then is disturbed.
 pub async fn repeating_a_rewind_is_harmless(harness: &impl Harness) {
     let stage = Stage::set(harness).await;

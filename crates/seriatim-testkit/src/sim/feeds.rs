@@ -125,6 +125,11 @@ async fn rewind(model: &ModelStore, feed: &FeedName) {
     let Ok(view) = model.inner.view(std::slice::from_ref(feed)).await else { return };
     let chosen = draw(|random| random.choice(view.leases.iter()).cloned());
     let Some(lease) = chosen else { return };
+    // Only the lease is taken from its owner.
+    if draw(|random| random.u8(..3)) == 0 {
+        drop(model.rewind(&lease, place(&lease.position), OnRewind::KeepParked).await);
+        return;
+    }
     let parked = model.inner.parked(feed, Some(lease.id.partition)).await.unwrap_or_default();
     // What stays parked and comes again is told twice: nobody could say then what once means.
     let between = draw(|random| random.bool()) && parked.is_empty();

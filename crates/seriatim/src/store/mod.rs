@@ -146,8 +146,9 @@ pub trait Store: Send + Sync + 'static {
     ///   [`ParkedState::Retrying`] with no attempts: nothing stands in its way.
     async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError>;
 
-    /// Sets the position of a lease as `seen`, raising its epoch so that no owner of before can write over it.
-    /// The lease is free afterwards. `false` when it changed in the meantime.
+    /// Sets the position of a lease that is exactly as `seen`, raising its epoch so that no owner of before can write over it.
+    /// The lease is free afterwards. `false` when anything was written to it in the meantime: with a checkpoint of its owner's in
+    /// between, a place that was right when it was seen would let changes happen again that are done.
     async fn rewind(
         &self,
         seen: &LeaseView,

@@ -275,12 +275,13 @@ impl Store for MemoryStore {
         parked: OnRewind,
     ) -> Result<bool, StoreError> {
         let mut state = self.state();
-        let Some(lease) = state.lease_as_seen(seen) else {
+        let Some(lease) = state.lease_as_seen(seen).filter(|lease| lease.version == seen.version) else {
             return Ok(false);
         };
         lease.owner = None;
         lease.hand_over_to = None;
         lease.epoch = lease.epoch.next();
+        lease.version += 1;
         lease.position = position.clone();
         if parked == OnRewind::DropParked {
             state.parked.drop_partition(&seen.id);
