@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::name::{FeedName, Partition};
-use crate::value::{Key, Row, serialize_for_users};
+use crate::value::{Key, Row, Shown};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -120,6 +120,29 @@ impl Position {
     }
 }
 
+impl Position {
+    fn show(&self, shown: &mut Shown<'_>) {
+        match &self.0 {
+            Place::Number(number) => {
+                shown.json("\"");
+                shown.any(number);
+                shown.json("\"");
+            }
+            Place::Inside { from, to, at } => {
+                shown.json("\"");
+                shown.any(from);
+                shown.json("-");
+                shown.any(to);
+                shown.json(":");
+                shown.any(at);
+                shown.json("\"");
+            }
+            Place::Short(text) => shown.text(text.as_str()),
+            Place::Long(text) => shown.text(text),
+        }
+    }
+}
+
 /// The place that a text is the form of, when it is one of numbers.
 fn numbers(text: &str) -> Option<Place> {
     if let Some(number) = decimal(text) {
@@ -202,30 +225,6 @@ pub struct Change {
     pub prev: Option<u64>,
 }
 
-/// A change the way users see it.
-#[derive(Serialize)]
-struct Shown<'a> {
-    feed: &'a FeedName,
-    partition: Partition,
-    position: &'a Position,
-    key: Option<ShownRow<'a>>,
-    op: Op,
-    #[serde(serialize_with = "to_the_microsecond")]
-    at: Timestamp,
-    before: Option<ShownRow<'a>>,
-    after: Option<ShownRow<'a>>,
-    id: u64,
-    prev: Option<u64>,
-}
-
-#[derive(Serialize)]
-#[serde(transparent)]
-struct ShownRow<'a>(#[serde(serialize_with = "serialize_for_users")] &'a Row);
-
-fn to_the_microsecond<S: Serializer>(at: &Timestamp, out: S) -> Result<S::Ok, S::Error> {
-    out.collect_str(&format_args!("{at:.6}"))
-}
-
 impl Change {
     /// The lane it runs in: changes with the same number never overtake each other.
     ///
@@ -243,20 +242,28 @@ impl Change {
 
     /// Writes the line of [`Change::to_json`], without an end of line, behind what is in `out`.
     pub fn write_json(&self, out: &mut Vec<u8>) {
-        let shown = Shown {
-            feed: &self.feed,
-            partition: self.partition,
-            position: &self.position,
-            key: self.key.as_ref().map(|key| ShownRow(key.row())),
-            op: self.op,
-            at: self.at,
-            before: self.before.as_ref().map(ShownRow),
-            after: self.after.as_ref().map(ShownRow),
-            id: self.id,
-            prev: self.prev,
-        };
-        serde_json::to_writer(out, &shown)
-            .expect("strings, numbers and maps with string keys always serialize")
+        let mut shown = Shown(out);
+        shown.json("{\"feed\":");
+        shown.text(self.feed.as_str());
+        shown.json(",\"partition\":");
+        shown.any(self.partition.0);
+        shown.json(",\"position\":");
+        self.position.show(&mut shown);
+        shown.json(",\"key\":");
+        shown.row(self.key.as_ref().map(Key::row));
+        shown.json(",\"op\":\"");
+        shown.json(self.op.as_str());
+        shown.json("\",\"at\":");
+        shown.moment(self.at);
+        shown.json(",\"before\":");
+        shown.row(self.before.as_ref());
+        shown.json(",\"after\":");
+        shown.row(self.after.as_ref());
+        shown.json(",\"id\":");
+        shown.any(self.id);
+        shown.json(",\"prev\":");
+        shown.any(self.prev);
+        shown.json("}");
     }
 
     /// Roughly how many bytes the change occupies, for limits on memory.

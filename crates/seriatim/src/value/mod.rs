@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use key::Key;
 pub use packed::{Packed, Packer};
 pub use row::{Columns, Row};
-pub(crate) use shown::{on_one_line, serialize_for_users};
+pub(crate) use shown::{Shown, on_one_line};
 
 /// One value of one column, exactly as the database holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ mod tests {
         let document = "{\"n\": 12345678901234567890123,\r\n \"d\": 1.10000000000000000001, \"e\": 1e400, \"s\": \"\\n\"}";
         let row = Row::new(Columns::new(["j"]), [Value::Json(document.into())]);
         let mut written = Vec::new();
-        serialize_for_users(&row, &mut serde_json::Serializer::new(&mut written)).unwrap();
+        Shown(&mut written).row(Some(&row));
         assert_eq!(
             String::from_utf8(written).unwrap(),
             r#"{"j":{"n": 12345678901234567890123,   "d": 1.10000000000000000001, "e": 1e400, "s": "\n"}}"#
@@ -139,7 +139,7 @@ mod tests {
         let names: Vec<String> = (0..values.len()).map(|place| format!("c{place}")).collect();
         let row = Row::new(Columns::new(&names), values);
         let mut written = Vec::new();
-        serialize_for_users(&row, &mut serde_json::Serializer::new(&mut written)).unwrap();
+        Shown(&mut written).row(Some(&row));
         assert_eq!(String::from_utf8(written).unwrap(), row.to_json().to_string());
     }
 

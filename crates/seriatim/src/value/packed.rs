@@ -159,7 +159,7 @@ impl<'a> Unpacking<'a> {
             BOOL => Seen::Bool(self.take::<1>() != [0]),
             INTEGER => Seen::Integer(i64::from_le_bytes(self.take())),
             REAL => Seen::Real(f64::from_bits(u64::from_le_bytes(self.take()))),
-            DECIMAL | TEXT => Seen::Text(self.str()),
+            DECIMAL | TEXT => Seen::Text(self.sized()),
             BYTES => Seen::Bytes(self.sized()),
             TIME => Seen::Time(time(i128::from_le_bytes(self.take()))),
             JSON => Seen::Json(self.str()),
