@@ -22,7 +22,7 @@ pub struct Call {
     pub lines: Vec<u8>,
     pub reply: oneshot::Sender<Reply>,
     /// Hears the place of each that is done, as soon as the child says so.
-    pub done: mpsc::UnboundedSender<usize>,
+    pub done: Option<mpsc::UnboundedSender<usize>>,
 }
 
 /// What became of them.
@@ -38,7 +38,7 @@ struct Owed {
     ids: Vec<u64>,
     answers: Vec<Result<(), Failure>>,
     reply: oneshot::Sender<Reply>,
-    done: mpsc::UnboundedSender<usize>,
+    done: Option<mpsc::UnboundedSender<usize>>,
 }
 
 impl Owed {
@@ -122,9 +122,9 @@ impl Conversation {
         if let Some(id) = answer.id.filter(|id| owed.next() != Some(*id)) {
             return Err(Why::AnotherId { id });
         }
-        if answer.result.is_ok() {
+        if let (Ok(()), Some(done)) = (&answer.result, &owed.done) {
             // Nobody listens any more when the lease was lost meanwhile.
-            _ = owed.done.send(owed.answers.len());
+            _ = done.send(owed.answers.len());
         }
         owed.answers.push(answer.result);
         let is_last = owed.next().is_none();
@@ -167,7 +167,7 @@ mod tests {
     fn call(ids: &[u64]) -> (Call, oneshot::Receiver<Reply>) {
         let (reply, outcome) = oneshot::channel();
         let lines = ids.iter().map(|id| format!("line {id}\n")).collect::<String>().into_bytes();
-        (Call { ids: ids.to_vec(), lines, reply, done: mpsc::unbounded_channel().0 }, outcome)
+        (Call { ids: ids.to_vec(), lines, reply, done: None }, outcome)
     }
 
     fn hear(conversation: &mut Conversation, text: &str) -> Result<Vec<u8>, Why> {

@@ -106,10 +106,17 @@ impl Command {
     }
 
     /// Has the child handle these changes, each of another object, and notes what it answers.
-    async fn first_try(&self, changes: &[Change], wave: &[usize], progress: &mut Progress, done: Done<'_>) {
+    async fn first_try(
+        &self,
+        changes: &[Change],
+        wave: &[usize],
+        progress: &mut Progress,
+        done: Option<Done<'_>>,
+    ) {
         let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load()) else { return };
         let asked: Vec<&Change> = wave.iter().map(|place| &changes[*place]).collect();
-        let reply = worker.ask(&asked, |answered| done(wave[answered])).await;
+        let tell = done.map(|done| move |answered: usize| done(wave[answered]));
+        let reply = worker.ask(&asked, tell.as_ref().map(|tell| tell as Done<'_>)).await;
         let answered = reply.answers.len();
         for (place, answer) in wave.iter().zip(reply.answers) {
             progress.note(*place, answer);
@@ -127,10 +134,12 @@ impl Command {
         changes: &[Change],
         wave: &[usize],
         progress: &mut Progress,
-        done: Done<'_>,
+        done: Option<Done<'_>>,
     ) {
         for place in wave {
-            let reply = self.trouble.lock().await.ask(&[&changes[*place]], |_| done(*place)).await;
+            let tell = done.map(|done| move |_: usize| done(*place));
+            let tell = tell.as_ref().map(|tell| tell as Done<'_>);
+            let reply = self.trouble.lock().await.ask(&[&changes[*place]], tell).await;
             let end = reply.ended.map(|end| Err(end.failure()));
             if let Some(answer) = reply.answers.into_iter().next().or(end) {
                 progress.note(*place, answer);
@@ -140,19 +149,12 @@ impl Command {
             }
         }
     }
-}
 
-#[async_trait]
-impl Handler for Command {
-    async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
-        self.handle_telling(changes, context, &|_| {}).await
-    }
-
-    async fn handle_telling(
+    async fn work(
         &self,
         changes: &[Change],
         context: &Context,
-        done: Done<'_>,
+        done: Option<Done<'_>>,
     ) -> Result<(), Failure> {
         let mut progress = Progress::of(changes);
         if context.attempt == 1 {
@@ -170,6 +172,22 @@ impl Handler for Command {
                 .keep(&context.lease, others.into_iter().map(|(place, other)| (changes[place].id, other)));
             failure
         })
+    }
+}
+
+#[async_trait]
+impl Handler for Command {
+    async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
+        self.work(changes, context, None).await
+    }
+
+    async fn handle_telling(
+        &self,
+        changes: &[Change],
+        context: &Context,
+        done: Done<'_>,
+    ) -> Result<(), Failure> {
+        self.work(changes, context, Some(done)).await
     }
 
     fn time_for(&self, _: usize, _: Duration) -> Duration {

@@ -8,10 +8,10 @@ use seriatim::handler::Backoff;
 use seriatim::{Change, Failure};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::CommandSettings;
 use super::child::Child;
 use super::conversation::{Call, Reply};
 use super::session::Session;
+use super::{CommandSettings, Done};
 
 /// The pauses before a child is started again whose predecessors died without a single answer.
 const RESTARTS: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
@@ -56,31 +56,28 @@ impl Worker {
         self.asking.load(Ordering::Relaxed)
     }
 
-    /// Asks the child to handle these changes, each of another object, and tells the place of each as soon as it is done.
-    pub async fn ask(&self, changes: &[&Change], tell: impl Fn(usize)) -> Reply {
+    /// Asks the child to handle these changes, each of another object, and tells the place of each as soon as it is done, if
+    /// somebody wants to know.
+    pub async fn ask(&self, changes: &[&Change], tell: Option<Done<'_>>) -> Reply {
         let _asking = Asking::of(&self.asking);
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(calls) = calls else { return refused("the command is closed") };
         // Room first, so that no more lines are in memory than are sent soon.
         let Ok(room) = calls.reserve().await else { return refused("the command is closed") };
-        let (reply, mut outcome) = oneshot::channel();
-        let (done, mut heard) = mpsc::unbounded_channel();
+        let (reply, outcome) = oneshot::channel();
+        // Each word wakes this task: it is not said to nobody.
+        let (done, heard) = tell.map(|_| mpsc::unbounded_channel()).unzip();
         let mut lines = Vec::with_capacity(changes.len() * 256);
         for change in changes {
             change.write_json(&mut lines);
             lines.push(b'\n');
         }
         room.send(Call { ids: changes.iter().map(|change| change.id).collect(), lines, reply, done });
-        loop {
-            tokio::select! {
-                // All that is done is told before the whole is.
-                biased;
-                Some(place) = heard.recv() => tell(place),
-                replied = &mut outcome => {
-                    return replied.unwrap_or_else(|_| refused("the command is closed"));
-                }
-            }
-        }
+        let replied = match tell.zip(heard) {
+            Some((tell, heard)) => told(heard, tell, outcome).await,
+            None => outcome.await.ok(),
+        };
+        replied.unwrap_or_else(|| refused("the command is closed"))
     }
 
     /// Asks nothing any more.
@@ -92,6 +89,22 @@ impl Worker {
     pub async fn closed(&self) {
         // An error is the news: the other side is gone.
         while self.running.clone().changed().await.is_ok() {}
+    }
+}
+
+/// Passes on what is done until the whole is.
+async fn told(
+    mut heard: mpsc::UnboundedReceiver<usize>,
+    tell: Done<'_>,
+    mut outcome: oneshot::Receiver<Reply>,
+) -> Option<Reply> {
+    loop {
+        tokio::select! {
+            // All that is done is told before the whole is.
+            biased;
+            Some(place) = heard.recv() => tell(place),
+            replied = &mut outcome => return replied.ok(),
+        }
     }
 }
 
