@@ -14,8 +14,12 @@ local function whole(number) return string.format('%.0f', number) end
 local function key_of(name) return prefix .. 'once:' .. name end
 local key = key_of(signal)
 
--- Which life of which server this is: another one may have another clock.
-local function life() return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or '' end
+-- Which life of which server this is: another one may have another clock. Looked for as plain text: a pattern is tried at every letter.
+local function life()
+  local info = redis.call('INFO', 'server')
+  local _, before = string.find(info, 'run_id:', 1, true)
+  return before and string.sub(info, before + 1, before + 40) or ''
+end
 
 -- The second from which on something does not count any more that lasts for so many ms from now.
 local function second_after(ms) return whole(math.ceil((now + tonumber(ms) * 1000) / 1000000)) end
@@ -59,7 +63,7 @@ local function record(name, with_result)
     'beat_at', 'life')
   if not is[1] then return {} end
   local state, stood_still = is[1], '0'
-  if state == 'running' and is[10] == life() then stood_still = whole(math.max(0, now - tonumber(is[9]))) end
+  if state == 'running' and is[10] ~= '' and is[10] == life() then stood_still = whole(math.max(0, now - tonumber(is[9]))) end
   if has_expired(state, is[7]) then state = 'expired' end
   local kept = with_result and redis.call('HMGET', key_of(name), 'kept', 'result') or {}
   return {name, state, is[2], is[3], is[4], is[5], is[6] or '', is[7] or '', is[8], stood_still, kept[1] or '', kept[2] or ''}
