@@ -96,6 +96,8 @@ pub const NAMES: &[&str] = &[
     "growth-once-redis",
     #[cfg(feature = "dynamodb")]
     "protect-dynamodb",
+    #[cfg(feature = "dynamodb")]
+    "growth-once-dynamodb",
     "journal-drain-postgres",
     "sql-effect-postgres",
     "capture-log-postgres-1",
@@ -175,8 +177,12 @@ pub async fn measure(
         rows.extend(measured.into_iter().filter(|row| names.contains(&row.name.as_str())));
     }
     #[cfg(feature = "dynamodb")]
-    if names.contains(&"protect-dynamodb") {
-        rows.extend(protect::dynamodb::on_dynamodb(progress).await?);
+    {
+        let growth = names.contains(&"growth-once-dynamodb");
+        if names.contains(&"protect-dynamodb") || growth {
+            let measured = protect::dynamodb::on_dynamodb(growth, progress).await?;
+            rows.extend(measured.into_iter().filter(|row| names.contains(&row.name.as_str())));
+        }
     }
     rows.extend(postgres::measure(names, backlog, servers.postgres.as_deref(), progress).await?);
     let queues =

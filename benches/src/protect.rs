@@ -1,5 +1,7 @@
 //! Protecting an effect that does nothing, nobody else asking, against the two bare writes that it needs.
 
+#[cfg(feature = "dynamodb")]
+pub(crate) mod dynamodb;
 pub(crate) mod postgres;
 pub(crate) mod redis;
 
@@ -114,65 +116,4 @@ pub(crate) async fn protect(ledger: Arc<dyn Ledger>, round: usize) -> anyhow::Re
         ensure!(done == Outcome::Ran("done".to_owned()), "a new signal was taken for a duplicate");
     }
     Ok(SIGNALS as f64 / began.elapsed().as_secs_f64())
-}
-
-#[cfg(feature = "dynamodb")]
-pub(crate) mod dynamodb {
-    use super::*;
-    use seriatim_dynamodb::aws_sdk_dynamodb::Client;
-    use seriatim_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
-    use seriatim_dynamodb::{Address, DynamoDbLedger};
-    use seriatim_testkit::servers::DynamoDb;
-
-    /// Measures it on a throw-away DynamoDB Local. Says so and measures nothing where that is not installed.
-    pub(crate) async fn on_dynamodb(progress: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Vec<Row>> {
-        let server = match DynamoDb::start() {
-            Ok(server) => server,
-            Err(missing) => {
-                eprintln!("protect-dynamodb is left out: {missing}");
-                return Ok(Vec::new());
-            }
-        };
-        progress("protecting effects on DynamoDB Local");
-        let address = Address::parse(&format!("dynamodb://bench?endpoint={}", server.endpoint()), |_| None)?;
-        let ledger = Arc::new(DynamoDbLedger::connect(&address).await?);
-        let (client, mut limit, mut value) = (address.client(), Rounds::default(), Rounds::default());
-        for round in 0..ROUNDS {
-            limit.add(bare_writes(&client, round).await?);
-            value.add(protect(ledger.clone(), round).await?);
-        }
-        Ok(rows("dynamodb", limit, value, Rounds::default()))
-    }
-
-    async fn bare_writes(client: &Client, round: usize) -> anyhow::Result<f64> {
-        let number = |number: u64| AttributeValue::N(number.to_string());
-        let text = |text: &str| AttributeValue::S(text.to_owned());
-        let began = clock::now();
-        for signal in 0..SIGNALS {
-            let id = format!("bare {round} {signal}");
-            client
-                .put_item()
-                .table_name("bench")
-                .item("id", text(&id))
-                .item("processorId", text("bench"))
-                .item("startedAt", number(1))
-                .item("attempt", text(seriatim::once::AttemptId::random().as_str()))
-                .item("maxProcessingTime", number(30_000))
-                .item("expiresOn", number(4_000_000_000))
-                .send()
-                .await?;
-            client
-                .update_item()
-                .table_name("bench")
-                .key("id", text(&id))
-                .key("processorId", text("bench"))
-                .update_expression("SET completedAt = :now, expiresOn = :expires, recorded = :recorded")
-                .expression_attribute_values(":now", number(1))
-                .expression_attribute_values(":expires", number(4_000_000_000))
-                .expression_attribute_values(":recorded", text("done"))
-                .send()
-                .await?;
-        }
-        Ok(SIGNALS as f64 / began.elapsed().as_secs_f64())
-    }
 }

@@ -20,8 +20,8 @@ pub(crate) use webhook::webhook_echo;
 use crate::Backlog;
 use crate::journal_drain;
 
-/// How many rounds the changes are shared out to.
-const ROUNDS: usize = 5;
+/// How often each side does the whole of it, in turns.
+const ROUNDS: usize = 3;
 
 /// A journal to drain, and the same changes as lines of JSON for whoever does it without Seriatim.
 struct Stage {
@@ -30,9 +30,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// Makes what each round drains: a part of the backlog.
+    /// Makes what each round drains.
     async fn set(backlog: Backlog, progress: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Self> {
-        let backlog = Backlog::of(backlog.changes() / ROUNDS as u64);
         let stage = Stage { folder: tempfile::tempdir()?, backlog };
         progress(&format!("writing {} changes", backlog.changes()));
         journal_drain::prepare(&stage.master(), backlog).await?;

@@ -1,11 +1,12 @@
 //! Draining a journal through a webhook whose receiver reads the JSON it gets and answers, against a bare client that keeps its
-//! connections and posts the same changes, made ready before, in batches of the same size.
+//! connections and posts the same changes, made ready before, with the same headers, in batches of the same size, as many at the
+//! same time.
 
 use std::fs::File;
 use std::io::BufRead;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -22,8 +23,13 @@ use crate::{Backlog, Row};
 
 const BATCH: usize = 100;
 
-/// So many requests of the bare client are under way at the same time.
-const CLIENTS: usize = 16;
+/// So many requests are under way at the same time for each partition.
+const CONCURRENCY: usize = 8;
+
+/// As many as a feed has when nothing else is said.
+const PARTITIONS: usize = 16;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 const DONE: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
@@ -44,12 +50,12 @@ pub(crate) async fn webhook_echo(backlog: Backlog, progress: &(dyn Fn(&str) + Sy
         let webhook = Webhook::new(WebhookSettings {
             url: url.clone(),
             single: false,
-            timeout: Duration::from_secs(30),
+            timeout: TIMEOUT,
             headers: Vec::new(),
             secret: None,
         })?;
         let handling = Handling::AtLeastOnce(Arc::new(webhook));
-        rounds.add(stage.drain(round, handling, settings(BATCH, 8)).await?, limit);
+        rounds.add(stage.drain(round, handling, settings(BATCH, CONCURRENCY)).await?, limit);
     }
     let (value, limit) = rounds.middle();
     server.abort();
@@ -59,20 +65,31 @@ pub(crate) async fn webhook_echo(backlog: Backlog, progress: &(dyn Fn(&str) + Sy
 }
 
 async fn bare_client(stage: &Stage, url: &str) -> anyhow::Result<f64> {
-    let bodies = Arc::new(bodies(&stage.lines())?);
-    let next = Arc::new(AtomicUsize::new(0));
+    let bodies = Arc::new(Mutex::new(bodies(&stage.lines())?));
     let client = seriatim_handlers::webhook::plain_client()?;
+    let url: url::Url = url.parse()?;
     let began = clock::now();
     let mut clients = JoinSet::new();
-    for _ in 0..CLIENTS {
-        let (bodies, next, client, url) =
-            (Arc::clone(&bodies), Arc::clone(&next), client.clone(), url.to_owned());
+    for _ in 0..PARTITIONS * CONCURRENCY {
+        let (bodies, client, url) = (Arc::clone(&bodies), client.clone(), url.clone());
         clients.spawn(async move {
-            while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let response = client.post(&url).body(body.clone()).send().await?;
+            loop {
+                let next = bodies.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                let Some((key, body)) = next else { return Ok(()) };
+                let response = client
+                    .post(url.clone())
+                    .timeout(TIMEOUT)
+                    .header("Content-Type", "application/json")
+                    .header("Idempotency-Key", key)
+                    .header("Seriatim-Feed", "orders")
+                    .header("Seriatim-Partition", "7")
+                    .header("Seriatim-Epoch", "1")
+                    .body(body)
+                    .send()
+                    .await?;
                 ensure!(response.status().is_success(), "the server refused");
+                response.bytes().await?;
             }
-            Ok(())
         });
     }
     while let Some(ended) = clients.join_next().await {
@@ -81,19 +98,20 @@ async fn bare_client(stage: &Stage, url: &str) -> anyhow::Result<f64> {
     Ok(stage.backlog.changes() as f64 / began.elapsed().as_secs_f64())
 }
 
-/// The changes of the file in batches, each as one JSON array.
-fn bodies(lines: &Path) -> anyhow::Result<Vec<String>> {
-    let mut bodies: Vec<String> = Vec::new();
+/// The changes of the file in batches, each as one JSON array, with a key of the usual length.
+fn bodies(lines: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let mut bodies: Vec<(String, String)> = Vec::new();
     for (number, line) in BufRead::lines(std::io::BufReader::new(File::open(lines)?)).enumerate() {
         match bodies.last_mut() {
-            Some(body) if number % BATCH != 0 => {
+            Some((_, body)) if number % BATCH != 0 => {
                 body.push(',');
                 body.push_str(&line?);
             }
-            _ => bodies.push(format!("[{}", line?)),
+            _ => bodies
+                .push((format!("orders/7/{number}-{}/{number:016x}", number + BATCH), format!("[{}", line?))),
         }
     }
-    bodies.iter_mut().for_each(|body| body.push(']'));
+    bodies.iter_mut().for_each(|(_, body)| body.push(']'));
     Ok(bodies)
 }
 
