@@ -137,10 +137,38 @@ fn posts_of_the_second(store: &str, once: &str) -> usize {
     of(2)
 }
 
+#[track_caller]
+fn assert_a_webhook_sees_it_once(store: &str) {
+    assert_eq!(posts_of_the_second(store, "once = true"), 1);
+}
+
 #[test]
-fn a_webhook_sees_a_change_once_that_it_accepted_before_the_kill() {
-    assert_eq!(posts_of_the_second("sqlite:state.db", "once = true"), 1);
-    assert_eq!(posts_of_the_second("sqlite:state.db", ""), 2, "without once it comes again");
+fn without_once_a_webhook_sees_a_change_again_that_it_accepted_before_the_kill() {
+    assert_eq!(posts_of_the_second("sqlite:state.db", ""), 2);
+}
+
+#[test]
+fn a_webhook_sees_a_change_once_that_it_accepted_before_the_kill_with_the_store_in_sqlite() {
+    assert_a_webhook_sees_it_once("sqlite:state.db");
+}
+
+#[test]
+fn a_webhook_sees_a_change_once_that_it_accepted_before_the_kill_with_the_store_in_postgres() {
+    let server = Postgres::shared();
+    assert_a_webhook_sees_it_once(&server.url_of(&server.database().unwrap()));
+}
+
+#[test]
+fn a_webhook_sees_a_change_once_that_it_accepted_before_the_kill_with_the_store_in_redis() {
+    let server = Redis::start().unwrap();
+    assert_a_webhook_sees_it_once(&server.url());
+}
+
+#[cfg(feature = "dynamodb")]
+#[test]
+fn a_webhook_sees_a_change_once_that_it_accepted_before_the_kill_with_the_store_in_dynamodb() {
+    let (url, _server) = crate::dynamodb::table();
+    assert_a_webhook_sees_it_once(&url);
 }
 
 #[test]
