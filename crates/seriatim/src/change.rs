@@ -307,6 +307,17 @@ mod tests {
     }
 
     #[test]
+    fn a_position_is_shown_as_it_is_written() {
+        let long = "2026-11-15T08:00:00.123456Z a key that is longer than most";
+        for text in ["17", "17-19:3", "17:4211", long, "\"ü\"\n"] {
+            let shown = Change { position: Position::text(text), ..change() }.to_json();
+            let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+            assert_eq!(shown["position"], text);
+            assert_eq!(Position::text(text).to_string(), text);
+        }
+    }
+
+    #[test]
     fn a_stored_change_comes_back_whole() {
         let stored = serde_json::to_string(&change()).unwrap();
         assert_eq!(serde_json::from_str::<Change>(&stored).unwrap(), change());
