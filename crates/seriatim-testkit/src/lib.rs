@@ -7,10 +7,13 @@
 //! - [`FaultyStore`]: a store that fails, loses answers, waits or is slow, on demand or by a seed.
 //! - [`once_conformance!`]: the same for ledgers of signals, with [`FaultyLedger`](faulty::FaultyLedger).
 //! - [`sim`]: the simulator, which runs hosts, callers and workers under faults drawn from a seed; `--bin simulate`.
+//! - [`chaos`]: real processes on real servers, killed, stopped and cut off by a seed; `--bin chaos`.
 //! - [`torture`]: a handler of one's own under the same faults.
 //! - [`following`]: a consumer of a feed without a host.
 //! - [`servers`]: throw-away PostgreSQL, Redis and DynamoDB Local.
 
+#[cfg(feature = "chaos")]
+pub mod chaos;
 pub mod conformance;
 pub mod faulty;
 pub mod following;

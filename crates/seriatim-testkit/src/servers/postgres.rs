@@ -123,7 +123,7 @@ impl Postgres {
     }
 
     /// A child that waits until the pipe to it closes, which the system does for a process that ends, and tidies up.
-    fn stop_when_this_process_ends(&self) -> Result<ChildStdin, ServerError> {
+    pub(crate) fn stop_when_this_process_ends(&self) -> Result<ChildStdin, ServerError> {
         let stop = self.program("pg_ctl");
         let script = r#"cat; "$@" -s -m immediate stop; rm -rf "$0""#;
         let mut watchdog = Command::new("sh");

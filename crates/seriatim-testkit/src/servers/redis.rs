@@ -10,20 +10,38 @@ use super::{Kind, Running, ServerError, free_port};
 
 const KIND: Kind = Kind { name: "Redis 7", install: "apt-get install -y redis-server" };
 
-/// A Redis server without persistence.
+/// A Redis server.
 pub struct Redis {
     port: u16,
     server: Running,
-    _folder: TempDir,
+    folder: TempDir,
+    settings: &'static [&'static str],
 }
 
+/// One of several that share the slots.
+const CLUSTER: [&str; 6] =
+    ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000"];
+
+/// Every write is on the disk before it is answered.
+const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+
 impl Redis {
-    /// Starts one, and returns when it accepts connections.
+    /// Starts one without persistence, and returns when it accepts connections.
     pub fn start() -> Result<Self, ServerError> {
-        let folder = tempfile::tempdir().map_err(|cause| KIND.failed(cause))?;
         let port = free_port().map_err(|cause| KIND.failed(cause))?;
-        let server = Running(spawn(port, folder.path(), &[])?).accepts(port, &KIND)?;
-        Ok(Redis { port, server, _folder: folder })
+        Redis::start_with(port, &[])
+    }
+
+    /// Starts one that keeps what it acknowledged.
+    pub fn start_durable() -> Result<Self, ServerError> {
+        let port = free_port().map_err(|cause| KIND.failed(cause))?;
+        Redis::start_with(port, &DURABLE)
+    }
+
+    fn start_with(port: u16, settings: &'static [&'static str]) -> Result<Self, ServerError> {
+        let folder = tempfile::tempdir().map_err(|cause| KIND.failed(cause))?;
+        let server = Running(spawn(port, folder.path(), settings)?).accepts(port, &KIND)?;
+        Ok(Redis { port, server, folder, settings })
     }
 
     /// Starts a Cluster of three, and returns when all of its slots are served.
@@ -43,11 +61,17 @@ impl Redis {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Kills the server and starts another one on its port: everything in it is gone, as after a crash without persistence.
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills the server and starts another one on its port: unless it is durable, everything in it is gone.
     pub fn restart(&mut self) -> Result<(), ServerError> {
         drop(self.server.0.kill());
         drop(self.server.0.wait());
-        self.server = Running(spawn(self.port, self._folder.path(), &[])?).accepts(self.port, &KIND)?;
+        let next = spawn(self.port, self.folder.path(), self.settings)?;
+        self.server = Running(next).accepts(self.port, &KIND)?;
         Ok(())
     }
 }
@@ -97,11 +121,7 @@ fn start_node() -> Result<Redis, ServerError> {
             break port;
         }
     };
-    let folder = tempfile::tempdir().map_err(|cause| KIND.failed(cause))?;
-    let cluster =
-        ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000"];
-    let server = Running(spawn(port, folder.path(), &cluster)?).accepts(port, &KIND)?;
-    Ok(Redis { port, server, _folder: folder })
+    Redis::start_with(port, &CLUSTER)
 }
 
 fn spawn(port: u16, folder: &Path, more: &[&str]) -> Result<Child, ServerError> {

@@ -34,6 +34,10 @@ pub enum What {
         call: &'static str,
         fault: &'static str,
     },
+    /// Something was done to a server, a connection or a handler's process.
+    Hurt {
+        what: String,
+    },
     /// No fault happens from here on.
     Calm,
     /// From here on no handler fails any more, and what is parked is retried.

@@ -47,6 +47,7 @@ fn sentence(what: &What) -> Option<String> {
         What::Connected => "can reach everything again".to_owned(),
         What::ClockJumped { seconds } => format!("its clock JUMPS by {seconds} s"),
         What::CallFault { call, fault } => format!("call {call:?}: {}", fault.to_uppercase()),
+        What::Hurt { what } => what.replace('_', " ").to_uppercase(),
         What::Calm => "-- no more faults --".to_owned(),
         What::Cured => "-- no handler fails any more --".to_owned(),
         What::Over => "-- over --".to_owned(),

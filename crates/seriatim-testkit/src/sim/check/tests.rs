@@ -131,6 +131,13 @@ fn g3_an_effect_that_happens_twice_is_rejected() {
 }
 
 #[test]
+fn g3_a_change_that_comes_again_after_an_orderly_end_is_rejected() {
+    let again = || vec![began(2, 2, &[1]), handled(2, 2, 1), ended(2, 2)];
+    assert_eq!(verdict(then(again())), "fine");
+    rejects("G3", "every host had ended", then([over()].into_iter().chain(again()).collect()));
+}
+
+#[test]
 fn g3_a_signal_that_is_completed_twice_or_runs_twice_at_once_is_rejected() {
     let began = |machine, run, alone| (machine, What::RunBegan { signal: 0, run, alone, first: false });
     let done = |machine, run| (machine, What::RunEnded { signal: 0, run, done: true });
