@@ -6,6 +6,7 @@ mod shop;
 mod handling;
 mod server;
 
+mod chaos;
 mod config;
 mod sources;
 mod feeds;
