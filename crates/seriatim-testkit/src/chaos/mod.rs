@@ -11,8 +11,10 @@
 //! may have to be run several times to find it again.
 
 mod database;
+mod deeds;
 mod fleet;
 mod journal;
+mod metronome;
 mod place;
 pub mod plan;
 mod run;

@@ -21,9 +21,15 @@ const POSTGRES_EFFECTS: &str =
     "create table handled (place bigserial primary key, id integer, revision bigint, token text,
     at bigint default (extract(epoch from clock_timestamp()) * 1000)::bigint, ok integer not null);";
 
-const EFFECT: &str = "insert into handled (id, revision, token, ok) values (:key_id,
+const SQLITE_EFFECT: &str = "insert into handled (id, revision, token, ok) values (:key_id,
     coalesce(:new_revision, :old_revision + 1), coalesce(:new_token, :old_token),
     (select case when exists (select 1 from poison where id = :key_id) then null else 1 end))";
+
+/// Takes its time now and then, so that a host that is stopped is often in the middle of a transaction.
+const POSTGRES_EFFECT: &str = "insert into handled (id, revision, token, ok) values (:key_id,
+    coalesce(:new_revision, :old_revision + 1), coalesce(:new_token, :old_token),
+    (select case when exists (select 1 from poison where id = :key_id) then null else 1 end
+     from pg_sleep(case when random() < 0.2 then 0.03 else 0 end)))";
 
 const HANDLER: &str = include_str!("handler.py");
 
@@ -118,9 +124,10 @@ impl Place {
             )
         };
         let told = feed("told", "command = [\"python3\", \"handler.py\", \"journal\"]");
-        let exact = match self.site.is_one_database() {
-            true => feed("exact", &format!("sql = \"\"\"{EFFECT}\"\"\"")),
-            false => String::new(),
+        let exact = match self.site {
+            Site::Sqlite => feed("exact", &format!("sql = \"\"\"{SQLITE_EFFECT}\"\"\"")),
+            Site::Postgres => feed("exact", &format!("sql = \"\"\"{POSTGRES_EFFECT}\"\"\"")),
+            Site::Redis | Site::DynamoDb => String::new(),
         };
         format!(
             "store = \"{store}\"\n[source.shop]\nurl = \"{source}\"\n\
