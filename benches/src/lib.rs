@@ -85,6 +85,7 @@ pub const NAMES: &[&str] = &[
     "window-drain-sqlite",
     "growth-window-sqlite",
     "window-drain-postgres",
+    "growth-window-postgres",
     "poison-sqlite",
     "command-echo",
     "webhook-echo",
@@ -160,6 +161,9 @@ pub async fn measure(
     }
     if names.contains(&"window-drain-postgres") {
         rows.extend(window_postgres::window_drain(backlog, progress).await?);
+    }
+    if names.contains(&"growth-window-postgres") {
+        rows.extend(window_postgres::growth(backlog, progress).await?);
     }
     let growth = names.contains(&"growth-once-sqlite");
     if names.contains(&"protect-sqlite") || growth {

@@ -1,0 +1,2 @@
+-- As a table is after a while.
+vacuum analyze orders
