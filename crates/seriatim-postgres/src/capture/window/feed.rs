@@ -63,7 +63,7 @@ impl WindowCapture {
 
     async fn is_mine(&self, position: &Position) -> Result<(), Fault> {
         let (_, relation) = self.look().await?;
-        let foreign = || self.settings.not_a_position(position).into();
+        let foreign = || self.settings.names.not_a_position(position).into();
         Mine::parse(position, relation.spelling()).map(drop).ok_or_else(foreign)
     }
 

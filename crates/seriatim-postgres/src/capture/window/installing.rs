@@ -9,6 +9,7 @@ use super::super::slices::Slices;
 use super::look::reading;
 use super::pass::Walk;
 use super::place::{Mine, Place};
+use super::sentences::without_sight;
 use super::settings::Horizon;
 use super::{WindowCapture, horizon, lag};
 use crate::effect::ColumnTypes;
@@ -40,7 +41,7 @@ impl WindowCapture {
         let look = horizon::look(&client).await?;
         let blind = look.blind.filter(|_| self.settings.horizon == Horizon::Exact);
         let blind = blind.map(|blind| {
-            let (what, remedy) = self.settings.blind(&blind);
+            let (what, remedy) = without_sight(&self.settings, &blind);
             Blocker { what, remedy }
         });
         let transaction = reading(&mut client, &relation).await?;

@@ -30,7 +30,7 @@ pub(super) async fn lag(pass: &Pass<'_>, cursors: &[Cursor]) -> Result<Vec<Lag>,
     let mut known: Vec<(Place, Counted)> = Vec::new();
     let mut lags = Vec::with_capacity(cursors.len());
     for cursor in cursors {
-        let foreign = || pass.settings.not_a_position(&cursor.after);
+        let foreign = || pass.settings.names.not_a_position(&cursor.after);
         let mine = Mine::parse(&cursor.after, pass.relation.spelling());
         let place = mine.ok_or_else(foreign)?.place;
         if !known.iter().any(|(counted, _)| *counted == place) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use seriatim::source::window::{Age, Restless};
+use seriatim::source::window::Restless;
 use seriatim::source::{Cursor, Limit, Pages, Slice, Wanted};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -17,7 +17,8 @@ use super::pass::{End, Pass, Walk, finish};
 use super::place::{Group, Mine, Place};
 use super::relation::Relation;
 use super::restless;
-use super::settings::{Horizon, Settings};
+use super::sentences::without_sight;
+use super::settings::{Horizon, Settings, patience};
 use crate::database::{Client, Database};
 
 const SEARCH_PATH: &str = include_str!("../../../queries/window_search_path.sql");
@@ -160,7 +161,7 @@ impl Memory {
     ) -> Result<Option<Vec<Slice>>, Fault> {
         let relation = self.relation(client, settings).await?;
         let group = Group::furthest_behind(cursors, relation.spelling())
-            .map_err(|foreign| settings.not_a_position(&foreign))?;
+            .map_err(|foreign| settings.names.not_a_position(&foreign))?;
         let Some(group) = group else { return Ok(Some(Vec::new())) };
         let (now, horizon) = self.move_horizon(client, settings).await?;
         // No row is passed before its moment is in the past by the buffer.
@@ -209,7 +210,7 @@ impl Memory {
         limit: Limit,
     ) -> Result<Vec<Slice>, Fault> {
         let end = pass.walk(&mut walk, limit).await?;
-        if self.restless.is_due(now, pass.settings.patience(pass.relation.kind.tick())) {
+        if self.restless.is_due(now, patience(pass.settings, pass.relation.kind.tick())) {
             restless::deliver(&mut walk, pass, &mut self.restless, now).await?;
         }
         if walk.at.mark.dropped > group.at.mark.dropped {
@@ -266,7 +267,7 @@ impl Memory {
         };
         self.horizons.forget();
         if !std::mem::replace(&mut self.told_blind, true) {
-            let (what, remedy) = settings.blind(blind);
+            let (what, remedy) = without_sight(settings, blind);
             tracing::warn!(feed = %settings.names.feed, "{what} ({remedy})");
         }
         Ok((look.now, Some(look.now)))
@@ -274,15 +275,8 @@ impl Memory {
 
     /// Where a feed begins that has no tracker.
     fn begin(&mut self, settings: &Settings, now: Timestamp) -> Place {
-        let place = match settings.rules.stale_age {
-            Age::Infinite => Place::Beginning,
-            Age::Of(_) => Place::Since(settings.rules.stale_before(now)),
-        };
+        let (place, from) = settings.beginning(now);
         if !std::mem::replace(&mut self.told_beginning, true) {
-            let from = match &place {
-                Place::Since(at) => format!("{at}, the stale age before now"),
-                _ => "the first row".to_owned(),
-            };
             tracing::info!(feed = %settings.names.feed, "there is no tracker: beginning with {from}");
         }
         place

@@ -46,7 +46,7 @@ pub use settings::Horizon;
 use super::sentences::Names;
 use crate::database::Database;
 use look::Memory;
-use settings::{From, Settings};
+use settings::{EVERY, From, Settings};
 
 /// A window over the rows of a table or query, as a feed. Every change is an [`Op::Upsert`](seriatim::Op::Upsert).
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl WindowCapture {
         let fallback = || FeedName::new("feed").expect("a plain word is a name");
         let feed = FeedName::new(table).unwrap_or_else(|_| fallback());
         let names = Names { feed, table: table.to_owned(), database: database.name().to_owned() };
-        let settings = Settings::new(names, from, changed_at);
+        let settings = Settings::new(names, from, changed_at, EVERY);
         let (memory, ahead, found_nothing) = Default::default();
         WindowCapture { database, settings, memory, ahead, found_nothing }
     }

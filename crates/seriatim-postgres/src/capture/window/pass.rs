@@ -19,6 +19,7 @@ use super::super::slices::Slices;
 use super::moment::{EARLIEST, Kind, Micros, NoMoment};
 use super::place::{Mine, Place, RowPlace};
 use super::relation::{Lower, Read, Reading, Relation, TieAs};
+use super::sentences::no_moment;
 use super::settings::Settings;
 
 /// Rows that are only passed over, for being stale, are passed in larger steps.
@@ -271,7 +272,7 @@ impl Pass<'_> {
         let moment = self.write_moment(row, read, raw);
         let said = |why: NoMoment| {
             let key = self.tie(row, read).map_or_else(|| "NULL".to_owned(), |tie| tie.join(", "));
-            self.settings.no_moment(why, raw, &format!("the key {key}"))
+            no_moment(self.settings, why, raw, &format!("the key {key}"))
         };
         Ok(moment.map_err(said)?)
     }

@@ -12,6 +12,7 @@ use super::super::table;
 use super::columns::RowColumns;
 use super::moment::{EARLIEST, Kind};
 use super::place::{Place, Spelling};
+use super::sentences::{bad_query, no_kind, similar};
 use super::settings::{From, Settings};
 use crate::error::is_transient;
 
@@ -138,7 +139,7 @@ impl Relation {
         };
         let said = |cause: tokio_postgres::Error| match is_transient(&cause) {
             true => Fault::from(cause),
-            false => settings.bad_query(&cause).into(),
+            false => bad_query(settings, &cause).into(),
         };
         let statement = transaction.prepare(&format!("select * from {from} as {ROW}")).await.map_err(said)?;
         let columns: Vec<(String, Type)> = statement
@@ -150,7 +151,7 @@ impl Relation {
         let find = |setting: &str, wanted: &str| {
             let exact = names.iter().position(|name| *name == wanted);
             let found = exact.or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(wanted)));
-            found.ok_or_else(|| settings.no_column(setting, wanted, &names))
+            found.ok_or_else(|| settings.no_column(setting, wanted, similar(wanted, &names), &names))
         };
         let ordering = |index: usize| {
             let (name, of) = &columns[index];
@@ -158,7 +159,7 @@ impl Relation {
         };
         let at = find("changed_at", &settings.changed_at)?;
         let kind = Kind::of(&columns[at].1, statement.columns()[at].type_modifier(), settings.unit)
-            .map_err(|why| settings.no_kind(why, columns[at].1.name()))?;
+            .map_err(|why| no_kind(settings, why, columns[at].1.name()))?;
         let given =
             settings.key.iter().flatten().map(|name| find("key", name)).collect::<Result<Vec<_>, _>>()?;
         let primary = primary.iter().map(|name| find("key", name)).collect::<Result<Vec<_>, _>>()?;

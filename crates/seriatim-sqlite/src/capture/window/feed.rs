@@ -16,7 +16,7 @@ use super::look::locked;
 use super::moment::resolution;
 use super::place::{Mine, Place};
 use super::relation::Relation;
-use super::settings::Settings;
+use super::settings::{Settings, spelling};
 use super::{WindowCapture, horizon, lag};
 use crate::database::Database;
 
@@ -79,8 +79,8 @@ impl Feed for WindowCapture {
     }
 
     async fn validate(&self, position: &Position) -> Result<(), SourceError> {
-        let foreign = || self.settings.not_a_position(position);
-        Mine::parse(position, self.settings.spelling()).map(drop).ok_or_else(foreign)
+        let foreign = || self.settings.names.not_a_position(position);
+        Mine::parse(position, spelling(&self.settings)).map(drop).ok_or_else(foreign)
     }
 
     async fn lag(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, SourceError> {

@@ -18,7 +18,7 @@ use super::moment::moment;
 use super::pass::Pass;
 use super::place::Mine;
 use super::relation::{Read, Relation};
-use super::settings::{Horizon, Settings};
+use super::settings::{Horizon, Settings, spelling};
 
 /// Beyond this many rows, counting costs more than the number is worth.
 const MOST_COUNTED: usize = 2_000_000;
@@ -37,8 +37,8 @@ pub(super) fn lag(
     let (finish, stale_before) = (Timestamp::MAX, Timestamp::MIN);
     let pass = Pass { connection, settings, relation, sieve: None, finish, stale_before, until: None };
     let lag = |cursor: &Cursor| {
-        let foreign = || settings.not_a_position(&cursor.after);
-        let place = Mine::parse(&cursor.after, settings.spelling()).ok_or_else(foreign)?.place;
+        let foreign = || settings.names.not_a_position(&cursor.after);
+        let place = Mine::parse(&cursor.after, spelling(settings)).ok_or_else(foreign)?.place;
         let (mut behind, mut looked_at, mut oldest) = (0, 0, None);
         pass.step(&place, Read::Keys, MOST_COUNTED, |row| {
             looked_at += 1;

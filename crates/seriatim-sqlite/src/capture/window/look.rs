@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use rusqlite::Connection;
 use seriatim::change::Position;
-use seriatim::source::window::{Age, Restless};
+use seriatim::source::window::Restless;
 use seriatim::source::{Cursor, Limit, Pages, Slice, Wanted};
 
 use super::super::fault::Fault;
@@ -16,7 +16,7 @@ use super::pass::{End, Pass};
 use super::place::{Group, Place};
 use super::relation::Relation;
 use super::restless;
-use super::settings::{Horizon, Settings};
+use super::settings::{Horizon, Settings, patience, spelling};
 
 /// What is known from one look to the next. Only the connection's thread locks it.
 #[derive(Debug, Default)]
@@ -108,7 +108,7 @@ impl Memory {
         };
         let dropped_before = group.at.mark.dropped;
         let (mut walk, end) = pass.walk(group.at, slices, limit)?;
-        if self.restless.is_due(horizon, settings.patience()) {
+        if self.restless.is_due(horizon, patience(settings)) {
             restless::deliver(&mut walk, &pass, &mut self.restless, horizon)?;
         }
         if walk.at.mark.dropped > dropped_before {
@@ -159,8 +159,8 @@ impl Memory {
     }
 
     fn group(&self, settings: &Settings, cursors: &[Cursor]) -> Result<Option<Group>, Fault> {
-        let foreign = |position: Position| settings.not_a_position(&position).into();
-        Group::furthest_behind(cursors, settings.spelling()).map_err(foreign)
+        let foreign = |position: Position| settings.names.not_a_position(&position).into();
+        Group::furthest_behind(cursors, spelling(settings)).map_err(foreign)
     }
 
     /// Whether there is more to read within the horizon.
@@ -205,15 +205,8 @@ impl Memory {
 
     /// Where a feed begins that has no tracker.
     fn begin(&mut self, settings: &Settings, horizon: Timestamp) -> Place {
-        let place = match settings.rules.stale_age {
-            Age::Infinite => Place::Beginning,
-            Age::Of(_) => Place::Since(settings.rules.stale_before(horizon)),
-        };
+        let (place, from) = settings.beginning(horizon);
         if !std::mem::replace(&mut self.told_beginning, true) {
-            let from = match &place {
-                Place::Since(at) => format!("{at}, the stale age before now"),
-                _ => "the first row".to_owned(),
-            };
             tracing::info!(feed = %settings.names.feed, "there is no tracker: beginning with {from}");
         }
         place

@@ -49,13 +49,14 @@ pub use settings::Horizon;
 use super::sentences::Names;
 use crate::database::{Access, Database};
 use look::SharedMemory;
-use settings::{From, Settings};
+use settings::{EVERY, From, Settings};
 
 /// A window over the rows of a table or query, as a feed. Every change is an [`Op::Upsert`](seriatim::Op::Upsert).
 ///
 /// Its connection is opened when it is first needed and kept. The file must exist: it is never made.
 #[derive(Debug)]
 pub struct WindowCapture {
+    path: PathBuf,
     settings: Settings,
     reading: OnceCell<Database>,
     memory: SharedMemory,
@@ -77,7 +78,8 @@ impl WindowCapture {
         let feed = FeedName::new(table).unwrap_or_else(|_| fallback());
         let names = Names { feed, table: table.to_owned(), file: path.display().to_string() };
         WindowCapture {
-            settings: Settings::new(path, names, from, changed_at),
+            path,
+            settings: Settings::new(names, from, changed_at, EVERY),
             reading: OnceCell::new(),
             memory: SharedMemory::default(),
             ahead: Ahead::default(),
@@ -157,8 +159,8 @@ impl WindowCapture {
     /// The connection. It could write, or it could not lock the file; it leaves it as it is, in its own journal mode.
     async fn reading(&self) -> Result<&Database, SourceError> {
         let open = || async {
-            match Database::open(&self.settings.path, Access::Look).await {
-                Err(error) if error.is_read_only() => Database::open(&self.settings.path, Access::Read).await,
+            match Database::open(&self.path, Access::Look).await {
+                Err(error) if error.is_read_only() => Database::open(&self.path, Access::Read).await,
                 opened => opened,
             }
         };

@@ -17,6 +17,7 @@ use super::super::value::{Exact, pack};
 use super::moment::{least, moment, resolution};
 use super::place::{Mine, Place, RowPlace, is_of};
 use super::relation::{Read, Relation};
+use super::sentences::no_moment;
 use super::settings::Settings;
 
 /// Rows that are only passed over, for being stale or from before the start, are passed in larger steps.
@@ -228,7 +229,7 @@ impl<'a> Walk<'a> {
         let (settings, relation) = (self.pass.settings, self.pass.relation);
         let raw = row.raw(relation.changed_at);
         moment(raw, settings.unit)
-            .map_err(|why| settings.no_moment(why, raw, &self.pass.relation.shown(row)).into())
+            .map_err(|why| no_moment(settings, why, raw, &self.pass.relation.shown(row)).into())
     }
 
     /// Moves the place to this row, if it comes after the last one.
@@ -244,7 +245,9 @@ impl<'a> Walk<'a> {
                 if let (Exact::Text(last), ValueRef::Text(now)) = (&last.raw, raw)
                     && separator(last) != separator(now)
                 {
-                    return Err(settings.mixed_forms(raw, &self.pass.relation.shown(row)).into());
+                    return Err(settings
+                        .mixed_forms(&String::from_utf8_lossy(now), &relation.shown(row))
+                        .into());
                 }
                 if is_of(last, raw, tie()) {
                     return Err(settings.key_not_unique(&self.pass.relation.shown(row)).into());

@@ -6,11 +6,13 @@ use seriatim::value::Columns;
 use super::super::chosen::{self, Chosen};
 use super::super::fault::Fault;
 use super::super::sieve::{Compared, Sieve, collation};
+use super::super::similar::most_similar;
 use super::super::slices::Stepped;
 use super::super::sql::{list, quoted};
 use super::super::table::{self, KIND};
 use super::super::value::Exact;
 use super::place::Place;
+use super::sentences::bad_query;
 use super::settings::{From, Settings};
 
 /// A table or query whose rows have moments.
@@ -59,7 +61,10 @@ impl Relation {
         };
         let find = |setting: &str, wanted: &str| {
             let found = names.iter().position(|name| name.eq_ignore_ascii_case(wanted));
-            found.ok_or_else(|| settings.no_column(setting, wanted, &names))
+            found.ok_or_else(|| {
+                let all: Vec<&str> = names.iter().map(String::as_str).collect();
+                settings.no_column(setting, wanted, most_similar(wanted, &names), &all)
+            })
         };
         let changed_at = find("changed_at", &settings.changed_at)?;
         let given =
@@ -189,7 +194,7 @@ fn of_query(connection: &Connection, settings: &Settings, query: &str) -> Result
     // On a line of its own, in case the query ends with a comment.
     let from = format!("({query}\n)");
     let statement =
-        connection.prepare(&format!("select * from {from}")).map_err(|said| settings.bad_query(&said))?;
+        connection.prepare(&format!("select * from {from}")).map_err(|said| bad_query(settings, &said))?;
     let declared = |column: &rusqlite::Column<'_>| column.decl_type().unwrap_or_default().to_owned();
     let columns = statement.columns().map(|column| (column.name().to_owned(), declared(&column)));
     let (names, declared) = columns.unzip();

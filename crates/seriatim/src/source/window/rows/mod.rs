@@ -5,8 +5,12 @@ mod mark;
 mod moment;
 mod packed;
 mod place;
+mod sentences;
+mod settings;
 
 pub use mark::Mark;
 pub use moment::{NoMoment, TICK_OF_TEXTS, Unit, least_text, of_text, separator};
 pub use packed::PackedRow;
 pub use place::{Group, Mine, Place, RowPlace, Spelling};
+pub use sentences::{FORMS, Named};
+pub use settings::{From, Horizon, Settings};
