@@ -7,100 +7,24 @@ use std::error::Error;
 
 use bytes::BytesMut;
 use seriatim::change::Change;
-use seriatim::value::{Columns, Row, Value};
+use seriatim::handler::{Bound, Missing, Parameter};
+use seriatim::value::Value;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type};
 
-/// What one parameter stands for.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Parameter {
-    Op,
-    Id,
-    At,
-    Column {
-        image: Image,
-        column: String,
-        place: Place,
-    },
-    /// Nothing that a change has; [`super::SqlEffect::check`] reports it, and it is null.
-    Unknown,
-}
-
-/// One of the rows that a change carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Image {
-    Key,
-    New,
-    Old,
-}
-
-/// Where a column stands in rows of the shape seen last: rows of one table mostly share it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Place {
-    shape: Option<Columns>,
-    index: Option<usize>,
-}
-
-/// A column that the SQL names and the table does not have any more.
-#[derive(Debug)]
-pub(super) struct Missing(pub(super) String);
-
-impl Parameter {
-    /// What a parameter of this name, with its colon, stands for.
-    pub(super) fn named(name: &str) -> Self {
-        let image = |prefix, image| {
-            let column = name.strip_prefix(prefix)?.to_owned();
-            Some(Parameter::Column { image, column, place: Place::default() })
-        };
-        match name {
-            ":op" => Parameter::Op,
-            ":id" => Parameter::Id,
-            ":at" => Parameter::At,
-            _ => image(":key_", Image::Key)
-                .or_else(|| image(":new_", Image::New))
-                .or_else(|| image(":old_", Image::Old))
-                .unwrap_or(Parameter::Unknown),
-        }
-    }
-
-    /// The value of the parameter; `Err` with a column's name when the change should have it and has not.
-    /// `columns` is how many the table has.
-    pub(super) fn value(&mut self, change: &Change, columns: usize, of: &Type) -> Result<Text, Missing> {
-        Ok(match self {
-            Parameter::Op => Text::from(change.op.as_str()),
-            Parameter::Id => Text(Some(change.id.to_string())),
-            Parameter::At => Text(Some(format!("{:.6}", change.at))),
-            Parameter::Column { image, column, place } => match image.of(change) {
-                None => Text(None),
-                Some(row) => match place.find(row, column) {
-                    Some(value) => exact(value, of),
-                    // From before the column was added.
-                    None if *image != Image::Key && row.columns().len() < columns => Text(None),
-                    None => return Err(Missing(column.clone())),
-                },
-            },
-            Parameter::Unknown => Text(None),
-        })
-    }
-}
-
-impl Image {
-    fn of(self, change: &Change) -> Option<&Row> {
-        match self {
-            Image::Key => change.key.as_ref().map(|key| key.row()),
-            Image::New => change.after.as_ref(),
-            Image::Old => change.before.as_ref(),
-        }
-    }
-}
-
-impl Place {
-    fn find<'r>(&mut self, row: &'r Row, column: &str) -> Option<&'r Value> {
-        if self.shape.as_ref() != Some(row.columns()) {
-            self.index = row.columns().index_of(column);
-            self.shape = Some(row.columns().clone());
-        }
-        self.index.and_then(|index| row.values().get(index))
-    }
+/// What a parameter of this type is for a change.
+pub(super) fn text(
+    parameter: &mut Parameter,
+    change: &Change,
+    columns: usize,
+    of: &Type,
+) -> Result<Text, Missing> {
+    Ok(match parameter.bound(change, columns)? {
+        Bound::Op(op) => Text::from(op.as_str()),
+        Bound::Id(id) => Text(Some(id.to_string())),
+        Bound::At(at) => Text(Some(format!("{at:.6}"))),
+        Bound::Value(value) => exact(value, of),
+        Bound::Null => Text(None),
+    })
 }
 
 /// The value as PostgreSQL reads it, with every digit. Sources of another kind have no truth values or whole numbers of their own:
@@ -185,21 +109,6 @@ impl ToSql for Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_parameter_is_what_its_name_says() {
-        let column = |image, column: &str| Parameter::Column {
-            image,
-            column: column.to_owned(),
-            place: Place::default(),
-        };
-        assert_eq!(Parameter::named(":op"), Parameter::Op);
-        assert_eq!(Parameter::named(":key_id"), column(Image::Key, "id"));
-        assert_eq!(Parameter::named(":new_old_price"), column(Image::New, "old_price"));
-        assert_eq!(Parameter::named(":old_new_price"), column(Image::Old, "new_price"));
-        assert_eq!(Parameter::named(":amount"), Parameter::Unknown);
-        assert_eq!(Parameter::named("$1"), Parameter::Unknown);
-    }
 
     #[test]
     fn values_are_written_as_their_type_reads_them() {

@@ -1,10 +1,9 @@
 //! Whose fault an error of PostgreSQL is: the change's, or the database's.
 
-use seriatim::handler::{Failure, FailureKind};
+use seriatim::handler::{Failure, FailureKind, Missing};
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
 
-use super::bind::Missing;
 use crate::error::is_transient;
 
 /// An error of PostgreSQL as people are to read it; the driver's own words are only "db error".

@@ -7,10 +7,10 @@ use std::task::Poll;
 
 use deadpool_postgres::Transaction as Pooled;
 use seriatim::change::Change;
-use seriatim::handler::Failure;
+use seriatim::handler::{Failure, Parameter};
 use tokio_postgres::{Statement as Plan, Transaction};
 
-use super::bind::{Parameter, Text};
+use super::bind::{Text, text};
 use super::{failure, lexer};
 
 /// How many statements are on their way at once: enough that nobody waits for a round trip, few enough to fit in memory.
@@ -66,7 +66,7 @@ impl Prepared {
             let types = plan.params().iter();
             let values = parameters.iter_mut().zip(types);
             let values: Result<Vec<Text>, _> =
-                values.map(|(parameter, of)| parameter.value(change, columns, of)).collect();
+                values.map(|(parameter, of)| text(parameter, change, columns, of)).collect();
             let values = values.map_err(failure::of_missing)?;
             let plan = plan.clone();
             let answer = async move { transaction.execute_raw(&plan, values).await };

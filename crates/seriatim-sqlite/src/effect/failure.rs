@@ -1,9 +1,9 @@
 //! Whose fault an error of SQLite is: the change's, or the database's.
 
 use rusqlite::ErrorCode;
-use seriatim::handler::Failure;
+use seriatim::handler::{Failure, Missing};
 
-use super::bind::{Missing, NotRun};
+use super::bind::NotRun;
 
 /// What an error means for the changes of its transaction.
 pub(crate) fn failure_of(cause: rusqlite::Error) -> Failure {
