@@ -97,8 +97,11 @@ impl Images {
     }
 
     /// Nobody needs this image any more: its memory is the next one's.
-    pub(crate) fn reuse(&mut self, image: Packed) {
-        self.spare.push(image.ends);
+    #[inline]
+    pub(crate) fn reuse(&mut self, image: Option<Packed>) {
+        if let Some(image) = image {
+            self.spare.push(image.ends);
+        }
     }
 
     /// Whether an image had columns that the table has not: it may be another table by now.
@@ -147,9 +150,9 @@ impl Images {
             let places: Vec<usize> = (0..plain.len()).filter(|place| wanted(&plain[*place])).collect();
             (Columns::new(places.iter().map(|place| plain[*place].as_ref())), places)
         });
-        let head =
-            |(at, name): (usize, &str)| format!("{}\"{name}\":", if at == 0 { '{' } else { ',' }).into();
-        let heads = names.iter().map(AsRef::as_ref).enumerate().map(head).collect();
+        let before = |at| if at == 0 { '{' } else { ',' };
+        let head = |(at, name)| Box::from(format!("{}\"{name}\":", before(at)));
+        let heads = names.iter().enumerate().map(head).collect();
         Some(Shape { key, row, chosen, names, heads, columns, readings })
     }
 }

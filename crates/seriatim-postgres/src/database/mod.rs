@@ -119,7 +119,8 @@ impl Database {
             Ok(true) => Err(PostgresError::shared_sessions(self.name())),
             Err(cause) => Err(self.error("connecting to", cause)),
         };
-        self.shared.looked.get_or_try_init(look).await.copied()
+        self.shared.looked.get_or_try_init(look).await?;
+        Ok(())
     }
 
     /// The schema that Seriatim's tables are in.

@@ -82,7 +82,7 @@ impl<'a> Emit<'a> {
         let happened = Happened { position, id, op: Op::Upsert, at };
         let after = self.images.delivered(&packed, &self.packer, &mut self.rooms[0]);
         self.slices.add(hash, happened, self.key.since(0), None, Some(after));
-        self.images.reuse(packed);
+        self.images.reuse(Some(packed));
         Ok(())
     }
 
@@ -112,7 +112,9 @@ impl<'a> Emit<'a> {
             after.as_ref().map(|packed| images.delivered(packed, packer, second)),
         ];
         self.slices.add(hash, happened, self.key.since(0), delivered[0], delivered[1]);
-        before.into_iter().chain(after).for_each(|packed| self.images.reuse(packed));
+        for packed in [before, after] {
+            self.images.reuse(packed);
+        }
         Ok(())
     }
 

@@ -217,7 +217,10 @@ impl Lanes {
                 continue;
             }
             self.settle(*number, change);
-            if let Some(parking) = parked.remove(&change.id) {
+            // Nearly always there is none, and looking costs more than knowing.
+            if !parked.is_empty()
+                && let Some(parking) = parked.remove(&change.id)
+            {
                 self.parked.insert(change.lane());
                 self.aside.insert(*number, parking);
             }
