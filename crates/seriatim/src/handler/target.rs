@@ -109,6 +109,11 @@ impl Target {
         }
     }
 
+    /// A turn for whoever cannot wait; `None` while the target is away.
+    pub fn turn_now(self: &Arc<Self>) -> Option<Turn> {
+        (!self.is_away()).then(|| Turn { target: Arc::clone(self), finds_out: false })
+    }
+
     fn begin_to_find_out(&self) -> bool {
         self.outage.send_if_modified(|outage| match outage {
             Some(outage) => !std::mem::replace(&mut outage.trying, true),

@@ -85,6 +85,8 @@ pub struct Lanes {
     aside: BTreeMap<u64, Parking>,
     marks: Marks,
     next_batch: u64,
+    /// Whatever was begun has a smaller number.
+    begun: u64,
     /// A change that concerns every object is in flight: nothing else may run.
     barrier: bool,
     held: usize,
@@ -162,7 +164,23 @@ impl Lanes {
             return None;
         }
         self.next_batch += 1;
+        let last = batch.entries.iter().max().map_or(0, |number| number + 1);
+        self.begun = self.begun.max(last);
         Some(batch)
+    }
+
+    /// The same, of those alone that lie before one that was begun: they keep the low-water mark from passing what is done.
+    pub fn take_behind(&mut self, max: usize) -> Option<Batch> {
+        let begun = self.begun;
+        let ready = std::mem::take(&mut self.ready).into_iter();
+        let (behind, later): (VecDeque<Entry>, VecDeque<Entry>) =
+            ready.partition(|entry| entry.number < begun);
+        let incoming = std::mem::take(&mut self.incoming);
+        self.ready = behind;
+        let batch = self.take(max);
+        self.ready.extend(later);
+        self.incoming = incoming;
+        batch
     }
 
     /// Whether a change of all objects can begin.
@@ -252,6 +270,13 @@ impl Lanes {
         if self.parked.remove(&lane) {
             self.busy.insert(lane, Busy { batch: HELD, waiting: VecDeque::new() });
         }
+    }
+
+    /// What waits in memory for objects that may be about to come back is set aside after all.
+    pub fn park_held(&mut self) {
+        let held: Vec<u64> =
+            self.busy.iter().filter(|(_, busy)| busy.batch == HELD).map(|(lane, _)| *lane).collect();
+        held.into_iter().for_each(|lane| self.park(lane));
     }
 
     /// Nothing is parked of this object any more: what waits for it goes on.

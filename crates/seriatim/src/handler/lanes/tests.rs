@@ -153,6 +153,26 @@ fn a_batch_given_up_halfway_counts_for_what_it_did() {
 }
 
 #[test]
+fn what_is_behind_lies_before_something_that_was_begun() {
+    let mut lanes = Lanes::default();
+    let keys = [1, 1, 2, 1, 3];
+    lanes.push(slice((1..).zip(keys).map(|(id, key)| change(id, key)).collect(), 5));
+    let slow = lanes.take(1).unwrap();
+    assert_eq!(ids(&slow), [1]);
+    let fast = lanes.take(1).unwrap();
+    assert_eq!(ids(&fast), [3], "the second of the slow one waits");
+    lanes.complete(fast, vec![]);
+    assert!(lanes.take_behind(10).is_none(), "its lane is busy");
+    lanes.complete(slow, vec![]);
+    let behind = lanes.take_behind(10).unwrap();
+    assert_eq!(ids(&behind), [2]);
+    lanes.complete(behind, vec![]);
+    assert_eq!(lanes.low_water(), Some(&Position::number(3)));
+    assert!(lanes.take_behind(10).is_none(), "nothing after the mark was begun");
+    assert_eq!(ids(&lanes.take(10).unwrap()), [4, 5]);
+}
+
+#[test]
 fn a_change_of_everything_runs_alone() {
     let mut lanes = Lanes::default();
     lanes.push(slice(vec![change(1, 1), change(2, -1), change(3, 2)], 3));

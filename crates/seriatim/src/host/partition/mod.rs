@@ -236,6 +236,8 @@ impl Running {
                 // Asks first: the reader reads on while this partition works.
                 self.ask_for_more();
                 self.start_work();
+            } else if !self.is_transactional() {
+                self.finish_what_is_behind();
             }
             self.start_checkpoint(closing);
             #[cfg(feature = "simulation")]
@@ -346,10 +348,25 @@ impl Running {
         }
     }
 
+    /// Handles what lies before something that is done: the checkpoint could not pass that, and it would come again.
+    fn finish_what_is_behind(&mut self) {
+        if self.tailing.is_empty() {
+            self.lanes.park_held();
+        }
+        let most = self.setup.feed.settings.batch;
+        while self.flying.len() + self.tailing.len() < self.concurrency() {
+            let Some(batch) = self.lanes.take_behind(most) else { return };
+            self.start(batch);
+        }
+    }
+
     /// Starts the next batch, if there is one.
     fn start_batch(&mut self) -> bool {
-        let settings = &self.setup.feed.settings;
-        let Some(batch) = self.lanes.take(settings.batch) else { return false };
+        let batch = self.lanes.take(self.setup.feed.settings.batch);
+        batch.map(|batch| self.start(batch)).is_some()
+    }
+
+    fn start(&mut self, batch: Batch) {
         let upto = self.lanes.low_water_after(&batch).unwrap_or(&self.saved).clone();
         let aside = if self.is_transactional() { self.take_aside() } else { BTreeMap::new() };
         let (tries, lease, rules) = (Arc::clone(&self.tries), Arc::clone(&self.lease), self.rules());
@@ -360,7 +377,6 @@ impl Running {
                 Attempts::new(&*tries, rules, lease, batch.numbers(), aside).run(&batch.changes, &upto).await;
             (batch, upto, ran)
         });
-        true
     }
 
     fn rules(&self) -> Rules {
@@ -371,6 +387,7 @@ impl Running {
             retry: settings.retry,
             timeout: settings.timeout,
             closing: self.quit.subscribe(),
+            behind: *self.quit.borrow(),
             trusted_until: self.setup.trusted_until.clone(),
             gone: Arc::clone(&self.setup.gone),
             target,

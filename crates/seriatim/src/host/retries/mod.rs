@@ -1,6 +1,7 @@
 //! Objects that fail: nobody waits for them, they come back in order, and nothing of it is hidden.
 
 mod bounds;
+mod ending;
 mod giving_up;
 mod rejoining;
 mod targets;
