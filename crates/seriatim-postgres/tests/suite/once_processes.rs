@@ -15,5 +15,5 @@ async fn of_a_hundred_callers_in_four_processes_one_runs_and_all_get_its_result(
     // Nobody has made the tables yet: that is a race too.
     let place = Place::new();
     let test = "once_processes::of_a_hundred_callers_in_four_processes_one_runs_and_all_get_its_result";
-    processes::one_of_a_hundred_runs(test, &place.url());
+    processes::one_of_a_hundred_runs(test, place.url());
 }
