@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use seriatim_testkit::sim::history::render;
 use seriatim_testkit::sim::plan::{CallFault, Fault, Kind, Plan, Scene};
 use seriatim_testkit::sim::shrink::shrink;
+use seriatim_testkit::sim::timeline::timeline;
 use seriatim_testkit::sim::{Mutant, run};
 
 /// How many runs of the scenes concerned each deliberate bug may take to be found.
@@ -106,6 +107,38 @@ fn a_host_that_stood_still_begins_no_further_attempt() {
     for_each(0..150, |seed| {
         let found = run(&stands_still(seed), None).violation;
         assert!(found.is_none(), "seed {seed}: {found:?}");
+    });
+}
+
+/// Hosts that come and go in order, one after the other, with objects that take their time.
+fn orderly(seed: u64) -> Plan {
+    let plan = Plan::in_scene(seed, Scene::Plain);
+    let stop = |number: u64| Fault {
+        host: (number % 3) as usize,
+        after: 2_000 + number * 1_700,
+        nth: 1,
+        kind: Kind::Stop(number * 311 % 2_000),
+    };
+    let faults = (0..10).map(stop).collect();
+    Plan {
+        hosts: 3,
+        poison: 0,
+        flaky: 0,
+        slow: 29,
+        changes: 40,
+        rewinds: false,
+        batch: 1 + plan.batch % 3,
+        faults,
+        ..plan
+    }
+}
+
+#[test]
+fn hosts_that_come_and_go_in_order_repeat_nothing() {
+    for_each(0..300, |seed| {
+        let outcome = run(&orderly(seed), None);
+        let found = outcome.violation;
+        assert!(found.is_none(), "seed {seed}: {found:?}\n{}", timeline(&outcome.history, usize::MAX));
     });
 }
 

@@ -90,8 +90,6 @@ pub(crate) struct Rules {
     pub timeout: Duration,
     /// Turns true when the host or the partition is closing: no further attempt begins.
     pub closing: watch::Receiver<bool>,
-    /// This began when it was closing already, to finish what lies before what is done: it is tried once.
-    pub behind: bool,
     /// Until when the lease can be trusted: nothing begins after that, also on a host that stood still and goes on.
     pub trusted_until: watch::Receiver<Instant>,
     /// True when it is known that somebody else has the lease.
@@ -139,9 +137,10 @@ impl<'a> Attempts<'a> {
 
     /// Tries the changes until each is done or given up. `upto` is how far the partition is when all are.
     pub async fn run(mut self, changes: &[Change], upto: &Position) -> Ran {
-        self.turn = match self.rules.behind {
-            true => self.rules.target.turn_now(),
-            false => self.rules.target.turn(&mut self.rules.closing).await,
+        // What was taken is tried once, also when it is closing: others have gone on as if it were done.
+        self.turn = match self.rules.target.turn_now() {
+            None => self.rules.target.turn(&mut self.rules.closing).await,
+            now => now,
         };
         let whole = || Piece { changes: changes.to_vec(), from: 0, failed: 0, upto: upto.clone() };
         if self.turn.is_none() {

@@ -135,6 +135,12 @@ fn g3_a_change_that_comes_again_after_an_orderly_end_is_rejected() {
     let again = || vec![began(2, 2, &[1]), handled(2, 2, 1), ended(2, 2)];
     assert_eq!(verdict(then(again())), "fine");
     rejects("G3", "every host had ended", then([over()].into_iter().chain(again()).collect()));
+    let later = || vec![acquired(2, 3, None), began_later(&[1]), handled(2, 9, 1)];
+    rejects("G3", "nothing had gone wrong", then(later()));
+    let crashed = (1, What::Crashed { at: "handle".to_owned() });
+    assert_eq!(verdict(then([crashed].into_iter().chain(later()).collect())), "fine");
+    let failed = (1, What::Failed { call: 1, change: 1 });
+    assert_eq!(verdict(then([failed].into_iter().chain(later()).collect())), "fine");
 }
 
 #[test]

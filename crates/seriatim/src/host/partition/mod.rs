@@ -387,7 +387,6 @@ impl Running {
             retry: settings.retry,
             timeout: settings.timeout,
             closing: self.quit.subscribe(),
-            behind: *self.quit.borrow(),
             trusted_until: self.setup.trusted_until.clone(),
             gone: Arc::clone(&self.setup.gone),
             target,
