@@ -5,7 +5,7 @@
 //! | `loss` | G1: nothing is passed that is not handled or kept, and in the end all is handled |
 //! | `order` | G2: an object's changes one at a time, in the order of their commits |
 //! | `once` | G3: an effect in a transaction once; one completion for each signal |
-//! | `again` | G3: what was handled when all hosts ended in order does not come again |
+//! | `again` | G3: what was handled does not come again under the next owner unless something went wrong |
 //! | `owner` | G4: nobody writes under an old epoch; G5: nobody is replaced before the expiry, whatever clocks show |
 //! | `stall` | G6: what fails holds up itself alone |
 //! | `queue` | G1-G4 for queues and gates |
