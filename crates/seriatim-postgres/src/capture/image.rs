@@ -83,17 +83,16 @@ impl Images {
         let mut ends = self.spare.pop().unwrap_or_default();
         // Nearly always the newest shape; a wrong one leaves a few values behind that nobody looks at.
         for shape in (0..self.shapes.len()).rev() {
-            let start = packer.len();
-            if self.shapes[shape].pack(json, packer, &mut ends)? {
+            if let Some(start) = self.shapes[shape].pack(json, packer, &mut ends)? {
                 return Some(Packed { shape, ends, start });
             }
         }
         let shape = self.new_shape(json)?;
         self.puzzled |= shape.key.is_none() || shape.readings.contains(&Reading::Unknown);
         self.shapes.push(shape);
-        let (shape, start) = (self.shapes.len() - 1, packer.len());
-        let packed = self.shapes[shape].pack(json, packer, &mut ends)?;
-        packed.then_some(Packed { shape, ends, start })
+        let shape = self.shapes.len() - 1;
+        let start = self.shapes[shape].pack(json, packer, &mut ends)??;
+        Some(Packed { shape, ends, start })
     }
 
     /// Nobody needs this image any more: its memory is the next one's.
@@ -178,23 +177,26 @@ impl Packed {
 }
 
 impl Shape {
-    /// Packs an image of this shape and notes where each value ends: `Some(false)` when it has another shape, `None` when it is no
-    /// object.
-    fn pack(&self, json: &str, packer: &mut Packer, ends: &mut Vec<usize>) -> Option<bool> {
+    /// Packs an image of this shape, notes where each value ends and tells where the first begins: `Some(None)` when it has another
+    /// shape, `None` when it is no object.
+    fn pack(&self, json: &str, packer: &mut Packer, ends: &mut Vec<usize>) -> Option<Option<usize>> {
+        let start = packer.len();
         ends.clear();
         if self.pack_as_written(json, packer, ends).is_some() {
-            return Some(true);
+            return Some(Some(start));
         }
+        // Behind what was packed in vain.
+        let start = packer.len();
         ends.clear();
         let mut members = members(json)?;
         for (name, reading) in self.names.iter().zip(&self.readings) {
             match members.next() {
                 Some((found, value)) if *found == **name => reading.pack(value, packer),
-                _ => return Some(false),
+                _ => return Some(None),
             }
             ends.push(packer.len());
         }
-        Some(members.next().is_none())
+        Some(members.next().is_none().then_some(start))
     }
 
     /// The same for an image that is written just as PostgreSQL writes this shape; `None` for any other.
@@ -203,6 +205,10 @@ impl Shape {
         let mut rest = json;
         for (head, reading) in self.heads.iter().zip(&self.readings) {
             rest = rest.strip_prefix(&**head)?;
+            // Around a document of type json stands what its writer put there.
+            if rest.starts_with(|letter: char| letter.is_ascii_whitespace()) {
+                return None;
+            }
             let (value, after) = rest.split_at_checked(value_end(rest.as_bytes())?)?;
             reading.pack(value, packer);
             ends.push(packer.len());

@@ -153,3 +153,31 @@ async fn a_type_that_writes_one_value_in_several_ways_is_no_key() {
     let refused = Follower::try_open(shop.source().journal("spans"), Start::Now).await.err().unwrap();
     assert!(refused.to_string().contains("interval"), "{refused}");
 }
+
+/// A `json` column keeps what its writer put around a document: the rest of the row has nothing to do with that.
+#[tokio::test]
+async fn white_space_around_a_document_changes_nothing_else() {
+    let shop = Shop::with("create table documents (id int primary key, j json, n int)").await;
+    let mut follower = Follower::open(shop.source().journal("documents").partitions(4), Start::Now).await;
+    shop.sql(
+        r#"insert into documents values (1, '{"a":1}', 7), (2, ' {"a":1,"n":2}', 7), (3, '{"a":1} ', 7), (4, E'\n[1]\n', 7),
+                                        (5, ' "a,n"', 7), (6, ' 5 ', 7)"#,
+    )
+    .await;
+    let mut changes = follower.all().await;
+    changes.sort_by_key(|change| change.id);
+    for (change, id) in changes.iter().zip(1..) {
+        let row = change.after.as_ref().unwrap();
+        assert_eq!(
+            (row.get("id"), row.get("n")),
+            (Some(&Value::Integer(id)), Some(&Value::Integer(7))),
+            "{row:?}"
+        );
+        assert_eq!(change.key.as_ref().unwrap().to_string(), format!(r#"{{"id":{id}}}"#));
+    }
+    let documents: Vec<String> = changes
+        .iter()
+        .map(|change| change.after.as_ref().unwrap().get("j").unwrap().to_json().to_string())
+        .collect();
+    assert_eq!(documents, [r#"{"a":1}"#, r#"{"a":1,"n":2}"#, r#"{"a":1}"#, "[1]", r#""a,n""#, "5"]);
+}
