@@ -51,6 +51,10 @@ impl Feed for Capture {
         self.told(read, "reading changes of")
     }
 
+    fn may_be_read_ahead(&self) -> bool {
+        self.kind.may_be_read_ahead()
+    }
+
     async fn wait(&self, timeout: Duration) {
         let known = self.known.load(Ordering::Relaxed);
         self.base.sequencer.news(known, self.base.settings.every, timeout).await;

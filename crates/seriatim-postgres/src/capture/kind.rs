@@ -46,6 +46,9 @@ pub(crate) trait Capturing: Send + Sync {
         wrong: Wrong,
     ) -> Result<Position, Fault>;
     async fn read(&self, base: &Base, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, Fault>;
+    fn may_be_read_ahead(&self) -> bool {
+        false
+    }
     async fn consumed(&self, base: &Base, consumer: &Consumer, positions: &[Position]) -> Result<u64, Fault>;
     async fn close(&self, base: &Base, consumer: &Consumer) -> Result<(), Fault>;
     async fn rewind(&self, base: &Base, consumer: &Consumer, start: &Start) -> Result<Position, Fault>;

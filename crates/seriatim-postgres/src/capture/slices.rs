@@ -121,6 +121,14 @@ impl Slices {
         self.bytes
     }
 
+    /// How much each of them weighs on average; `None` when there are none.
+    pub(crate) fn average(&self) -> Option<usize> {
+        let packed = |collected: &Collected| collected.packed.as_ref().map_or(0, PackedChanges::len);
+        let changes: usize =
+            self.slices.iter().map(|collected| collected.made.len() + packed(collected)).sum();
+        self.bytes.checked_div(changes)
+    }
+
     /// As it was before anything was added.
     pub(crate) fn for_the_next_page(&self) -> Self {
         let members: Vec<Partition> = self.slices.iter().map(|collected| collected.partition).collect();

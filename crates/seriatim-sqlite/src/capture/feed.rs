@@ -9,20 +9,18 @@ use seriatim::name::FeedName;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
 
 use super::Capture;
-use super::ahead::Wanted;
 use super::fault::{Fault, run};
 use super::install::{self, write};
 use super::log::seed;
 use super::names::Kind;
 use super::position::Place;
-use super::reader::{Outcome, SharedReader, check_live, locked};
+use super::reader::{Outcome, check_live, locked};
 use super::registry::{self, COMPONENT, Registration};
 use super::settings::Settings;
 use super::shown::{Noting, Shown};
 use super::table::{self, Table};
 use super::watched::{Watched, checked_key, delivered, gone};
 use super::{consumers, lag, prune};
-use crate::database::Database;
 use crate::migrate::migrate;
 
 /// How often the schema may change under a read before it gives up for now.
@@ -61,11 +59,16 @@ impl Feed for Capture {
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
         loop {
             self.refuse_unshown(cursors).await?;
-            let slices = self.read_on(cursors, limit).await?;
+            let slices = self.read_now(cursors, limit).await?;
             if self.note_shown(&slices).await? == Noting::Noted {
                 return Ok(slices);
             }
         }
+    }
+
+    fn may_be_read_ahead(&self) -> bool {
+        // Its changes are immutable, and so is the snapshot before them.
+        self.settings.kind == Kind::Journal
     }
 
     async fn wait(&self, timeout: Duration) {
@@ -263,26 +266,14 @@ impl Capture {
         }
     }
 
-    async fn read_on(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
-        let wanted = Wanted::new(cursors, limit);
-        let slices = match self.ahead.finish(&wanted).await {
-            Some(slices) => slices,
-            None => self.read_now(cursors, limit).await?,
-        };
-        if let Some(next) = wanted.after(&slices).filter(|_| self.settings.kind == Kind::Journal) {
-            let reading = self.reading().await?.clone();
-            let task =
-                tokio::spawn(read_once(reading, self.reader.clone(), self.settings.clone(), next.clone()));
-            self.ahead.begin(next, task);
-        }
-        Ok(slices)
-    }
-
     async fn read_now(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
         let reading = self.reading().await?;
         for _ in 0..SCHEMA_CHANGES {
-            let wanted = Wanted { cursors: cursors.to_vec(), limit };
-            match read_once(reading.clone(), self.reader.clone(), self.settings.clone(), wanted).await? {
+            let (reader, settings, cursors) = (self.reader.clone(), self.settings.clone(), cursors.to_vec());
+            let read = move |connection: &mut Connection| {
+                locked(&reader).read(connection, &settings, &cursors, limit)
+            };
+            match run(reading, "reading changes of", read).await? {
                 Outcome::Slices(slices) => return Ok(slices),
                 Outcome::Outdated => self.bring_up_to_date().await?,
             }
@@ -336,18 +327,6 @@ impl Capture {
         };
         run(self.reading().await?, doing, look).await
     }
-}
-
-async fn read_once(
-    reading: Database,
-    reader: SharedReader,
-    settings: Settings,
-    wanted: Wanted,
-) -> Result<Outcome, SourceError> {
-    let read = move |connection: &mut Connection| {
-        locked(&reader).read(connection, &settings, &wanted.cursors, wanted.limit)
-    };
-    run(&reading, "reading changes of", read).await
 }
 
 /// A consumer that was here before: is everything still as it left it?

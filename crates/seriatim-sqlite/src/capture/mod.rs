@@ -29,7 +29,6 @@ mod consumers;
 mod slices;
 mod sieve;
 mod reader;
-mod ahead;
 mod shown;
 mod prune;
 mod lag;
@@ -47,7 +46,6 @@ use seriatim::source::SourceError;
 use tokio::sync::OnceCell;
 
 use crate::database::{Access, Database};
-use ahead::Ahead;
 use names::Kind;
 use reader::SharedReader;
 use sentences::Names;
@@ -110,7 +108,6 @@ pub struct Capture {
     reading: OnceCell<Database>,
     writing: OnceCell<Database>,
     reader: SharedReader,
-    ahead: Ahead,
     /// What is noted for the consumer that opened it, when its store is in another file.
     shown: Mutex<Option<Shown>>,
 }
@@ -125,7 +122,6 @@ impl Capture {
             reading: OnceCell::new(),
             writing: OnceCell::new(),
             reader: SharedReader::default(),
-            ahead: Ahead::default(),
             shown: Mutex::default(),
         }
     }

@@ -283,6 +283,11 @@ impl Feed for SimFeed {
         self.link.call("read the source", read).await.map_err(in_source)
     }
 
+    fn may_be_read_ahead(&self) -> bool {
+        // Each life of a host does it in one way or the other.
+        draw(|random| random.bool())
+    }
+
     async fn wait(&self, timeout: Duration) {
         let mut news = self.database.news.subscribe();
         drop(tokio::time::timeout(timeout, news.changed()).await);

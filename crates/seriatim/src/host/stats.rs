@@ -115,13 +115,19 @@ impl Stats {
     pub(crate) fn count_times(&self, committed: impl Iterator<Item = Timestamp>, now: Timestamp) {
         let mut buckets = [0; BOUNDS.len() + 1];
         let mut microseconds = 0_u64;
-        for at in committed {
+        let mut committed = committed.peekable();
+        while let Some(at) = committed.next() {
+            // Many were committed at the same moment, by one statement.
+            let mut count = 1;
+            while committed.next_if_eq(&at).is_some() {
+                count += 1;
+            }
             let took = now.duration_since(at).max(SignedDuration::ZERO).unsigned_abs();
             let micros =
                 took.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(took.subsec_micros()));
             let seconds = micros as f64 / 1e6;
-            buckets[BOUNDS.partition_point(|bound| *bound < seconds)] += 1;
-            microseconds = microseconds.saturating_add(micros);
+            buckets[BOUNDS.partition_point(|bound| *bound < seconds)] += count;
+            microseconds = microseconds.saturating_add(micros.saturating_mul(count));
         }
         for (bucket, count) in self.times.buckets.iter().zip(buckets).filter(|(_, count)| *count > 0) {
             bucket.fetch_add(count, Ordering::Relaxed);

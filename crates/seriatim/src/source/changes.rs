@@ -59,7 +59,7 @@ impl Iterator for Changes {
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = match &self.0 {
             Inner::Made(changes) => changes.len(),
-            Inner::Packed(packed) => packed.records.len() - packed.taken,
+            Inner::Packed(packed) => packed.len(),
         };
         (left, Some(left))
     }
@@ -85,14 +85,15 @@ pub struct Happened {
 struct Record {
     happened: Happened,
     hash: u64,
-    /// Which of the shapes its images have.
-    shape: usize,
     start: usize,
-    key_end: usize,
+    /// Which of the shapes its images have.
+    shape: u32,
+    /// Counted from the start, as are the others.
+    key_end: u32,
     /// Where the image before ends, if there is one; it begins where the key ends.
-    before_end: Option<usize>,
+    before_end: Option<u32>,
     /// Where the image after ends, if there is one; it begins where what was before it ends.
-    after_end: Option<usize>,
+    after_end: Option<u32>,
 }
 
 /// Changes of one partition, packed side by side.
@@ -122,6 +123,16 @@ impl PackedChanges {
         }
     }
 
+    /// How many are left.
+    pub fn len(&self) -> usize {
+        self.records.len() - self.taken
+    }
+
+    /// Whether there are none left.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Adds a change with this packed key (see [`Key::hash_of`] for its hash) and the images that the functions pack, each of
     /// which has these columns. Returns what it weighs.
     pub fn push(
@@ -136,9 +147,9 @@ impl PackedChanges {
         let shape = self.shape(columns);
         let start = self.packer.len();
         self.packer.packed(key);
-        let key_end = self.packer.len();
-        let before_end = before.map(|pack| self.image(pack));
-        let after_end = after.map(|pack| self.image(pack));
+        let key_end = self.length_since(start);
+        let before_end = before.map(|pack| self.image(pack, start));
+        let after_end = after.map(|pack| self.image(pack, start));
         if self.records.len() == self.records.capacity() {
             // Grown in large steps: there is hardly ever just one, and what is there is copied each time.
             self.records.reserve(3 * self.records.len() + 1);
@@ -147,18 +158,22 @@ impl PackedChanges {
         size_of::<Change>() + self.packer.len() - start
     }
 
-    fn image(&mut self, pack: impl FnOnce(&mut Packer)) -> usize {
+    fn image(&mut self, pack: impl FnOnce(&mut Packer), start: usize) -> u32 {
         pack(&mut self.packer);
-        self.packer.len()
+        self.length_since(start)
     }
 
-    fn shape(&mut self, columns: &Columns) -> usize {
+    fn length_since(&self, start: usize) -> u32 {
+        u32::try_from(self.packer.len() - start).expect("databases refuse rows of 4 GiB")
+    }
+
+    fn shape(&mut self, columns: &Columns) -> u32 {
         // Hardly ever more than one.
         match self.shapes.iter().position(|(known, _)| known.is_shared_with(columns)) {
-            Some(shape) => shape,
+            Some(shape) => shape as u32,
             None => {
                 self.shapes.push((columns.clone(), columns.apart()));
-                self.shapes.len() - 1
+                self.shapes.len() as u32 - 1
             }
         }
     }
@@ -175,12 +190,12 @@ impl PackedChanges {
         let Record { happened, hash, shape, start, key_end, before_end, after_end } = record.clone();
         let end = after_end.or(before_end).unwrap_or(key_end);
         // Memory of its own: a change that waits for long keeps no others in memory.
-        let packed: Packed = self.packer.copy(start, end);
-        let (_, columns) = &self.shapes[shape];
-        let row = |columns: &Columns, from: usize, to: usize| -> Row {
-            packed.clone().row(columns.clone(), from - start, to - start)
+        let packed: Packed = self.packer.copy(start, start + end as usize);
+        let (_, columns) = &self.shapes[shape as usize];
+        let row = |columns: &Columns, from: u32, to: u32| -> Row {
+            packed.clone().row(columns.clone(), from as usize, to as usize)
         };
-        let key = Key::hashed(row(&self.key_columns, start, key_end), hash);
+        let key = Key::hashed(row(&self.key_columns, 0, key_end), hash);
         let before = before_end.map(|before_end| row(columns, key_end, before_end));
         let after = after_end.map(|after_end| row(columns, before_end.unwrap_or(key_end), after_end));
         let Happened { position, id, op, at } = happened;

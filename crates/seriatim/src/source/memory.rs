@@ -141,6 +141,10 @@ impl Feed for MemoryFeed {
         Ok(together.map(slice).collect())
     }
 
+    fn may_be_read_ahead(&self) -> bool {
+        true
+    }
+
     async fn wait(&self, timeout: Duration) {
         let (mut newest, read) = (self.newest.subscribe(), self.state().read);
         drop(tokio::time::timeout(timeout, newest.wait_for(|newest| *newest > read)).await);

@@ -162,6 +162,12 @@ pub trait Feed: Send + Sync + 'static {
     /// leaving out the others.
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError>;
 
+    /// Whether what was read stays true: a later read after the same position returns the same changes, with the same rows in
+    /// them. Then the host may read before anybody asks, and keep what it read for a while.
+    fn may_be_read_ahead(&self) -> bool {
+        false
+    }
+
     /// Returns when something may have been committed since the last read began, or after `timeout`.
     async fn wait(&self, timeout: Duration);
 

@@ -7,35 +7,77 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Value;
 use super::packed::{Packed, Packer, Unpacking};
+use super::shown::Shown;
 
 /// The names of a row's columns, shared by all rows of one shape.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Columns(Arc<Vec<Arc<str>>>);
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Vec<Arc<str>>", into = "Vec<Arc<str>>")]
+pub struct Columns(Arc<Names>);
+
+#[derive(Clone, Debug)]
+struct Names {
+    names: Vec<Arc<str>>,
+    /// What stands before each value in JSON.
+    heads: Vec<Box<str>>,
+}
+
+impl From<Vec<Arc<str>>> for Columns {
+    fn from(names: Vec<Arc<str>>) -> Self {
+        let head = |(place, name): (usize, &Arc<str>)| {
+            let mut head = Vec::from(if place == 0 { "{" } else { "," });
+            let mut shown = Shown(&mut head);
+            shown.text(name);
+            shown.json(":");
+            String::from_utf8(head).expect("a name is UTF-8").into_boxed_str()
+        };
+        let heads = names.iter().enumerate().map(head).collect();
+        Columns(Arc::new(Names { names, heads }))
+    }
+}
+
+impl From<Columns> for Vec<Arc<str>> {
+    fn from(columns: Columns) -> Self {
+        columns.0.names.clone()
+    }
+}
+
+impl PartialEq for Columns {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_shared_with(other) || self.0.names == other.0.names
+    }
+}
+
+impl Eq for Columns {}
 
 impl Columns {
     /// These names, in this order.
     pub fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
-        Columns(Arc::new(names.into_iter().map(|name| Arc::from(name.as_ref())).collect()))
+        names.into_iter().map(|name| Arc::from(name.as_ref())).collect::<Vec<_>>().into()
     }
 
     /// The names in order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.0.iter().map(AsRef::as_ref)
+        self.0.names.iter().map(AsRef::as_ref)
+    }
+
+    /// What stands before each value in JSON: the name, and what separates it from the value before.
+    pub(super) fn heads(&self) -> impl Iterator<Item = &str> {
+        self.0.heads.iter().map(AsRef::as_ref)
     }
 
     /// Where the column of this name stands.
     pub fn index_of(&self, name: &str) -> Option<usize> {
-        self.0.iter().position(|column| column.as_ref() == name)
+        self.0.names.iter().position(|column| column.as_ref() == name)
     }
 
     /// How many columns there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.names.len()
     }
 
     /// Whether there is no column at all.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.names.is_empty()
     }
 
     /// Whether these are not only the same names, but the same memory.
@@ -45,7 +87,7 @@ impl Columns {
 
     /// The same names in memory of their own: threads that count references to it do not get into each other's way.
     pub fn apart(&self) -> Self {
-        Columns(Arc::new(self.0.to_vec()))
+        Columns(Arc::new(Names::clone(&self.0)))
     }
 }
 
@@ -56,7 +98,8 @@ pub struct Row {
     packed: Packed,
     start: u32,
     end: u32,
-    values: OnceLock<Arc<[Value]>>,
+    /// A thin pointer: changes are moved a lot.
+    values: OnceLock<Arc<Vec<Value>>>,
 }
 
 impl Row {
@@ -65,12 +108,12 @@ impl Row {
     /// # Panics
     /// If the numbers of columns and values differ: that is a fault of the source that builds the row.
     pub fn new(columns: Columns, values: impl IntoIterator<Item = Value>) -> Self {
-        let values: Arc<[Value]> = values.into_iter().collect();
+        let values: Vec<Value> = values.into_iter().collect();
         assert_eq!(columns.len(), values.len(), "one value for each column");
         let mut packer = Packer::default();
         values.iter().for_each(|value| packer.value(value));
         let end = packer.len();
-        Row { values: OnceLock::from(values), ..Row::packed(columns, packer.finish(), 0, end) }
+        Row { values: OnceLock::from(Arc::new(values)), ..Row::packed(columns, packer.finish(), 0, end) }
     }
 
     pub(super) fn packed(columns: Columns, packed: Packed, start: usize, end: usize) -> Self {
@@ -94,7 +137,7 @@ impl Row {
 
     /// The values, in the order of the columns.
     pub fn values(&self) -> &[Value] {
-        self.values.get_or_init(|| Unpacking(self.as_packed()).collect())
+        self.values.get_or_init(|| Arc::new(Unpacking(self.as_packed()).collect()))
     }
 
     /// Columns and values together, in order.

@@ -85,16 +85,11 @@ impl Shown<'_> {
     pub fn row(&mut self, row: Option<&Row>) {
         let Some(row) = row else { return self.json("null") };
         let mut seeing = super::packed::Unpacking(row.as_packed());
-        self.json("{");
-        for (place, name) in row.columns().names().enumerate() {
-            if place > 0 {
-                self.json(",");
-            }
-            self.text(name);
-            self.json(":");
+        for head in row.columns().heads() {
+            self.json(head);
             self.value(seeing.see().unwrap_or(Seen::Null));
         }
-        self.json("}");
+        self.json(if row.columns().is_empty() { "{}" } else { "}" });
     }
 
     #[inline]

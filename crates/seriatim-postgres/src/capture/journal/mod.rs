@@ -14,9 +14,8 @@ mod backfill;
 mod install;
 mod prune;
 mod lag;
-mod ahead;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -31,7 +30,6 @@ use super::sieve::Sieve;
 use super::slices::Slices;
 use crate::database::Client;
 use crate::sequencer::BUSY;
-use ahead::{Ahead, Wanted};
 use backfill::Fresh;
 use emit::Emit;
 use live::{Batch, Next, Pass};
@@ -45,24 +43,19 @@ const OLDEST: &str = include_str!("../../../queries/tick_oldest.sql");
 /// How often a reader asks for a tick before it believes that another sequencer stands still.
 const TICKS: usize = 400;
 
-/// A journal, and the read that is ahead of its caller.
+/// A journal, and what it knows from one call to the next.
 #[derive(Default)]
 pub(super) struct Journal {
-    state: Arc<State>,
-    ahead: Ahead,
-}
-
-/// What a journal knows from one call to the next.
-#[derive(Default)]
-struct State {
     watched: Mutex<Option<Shared>>,
     /// It is the turn of existing rows.
     rows_next: AtomicBool,
+    /// What changes weighed lately; zero when it is not known.
+    weight: AtomicUsize,
     /// The batch that was read last, and the capture that it is of.
     batch: Mutex<Option<(i64, Batch)>>,
 }
 
-impl State {
+impl Journal {
     fn known(&self) -> Option<Shared> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -78,6 +71,14 @@ impl State {
 
     fn remember(&self, capture: i64, batch: &Batch) {
         *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = Some((capture, batch.clone()));
+    }
+
+    /// As many rows as will fit, by what the last ones weighed: what the server sends beyond that is sent in vain.
+    fn fitting(&self, limit: Limit) -> Limit {
+        match limit.bytes.checked_div(self.weight.load(Ordering::Relaxed)) {
+            Some(fit) => Limit { rows: limit.rows.min(fit + 1), ..limit },
+            None => limit,
+        }
     }
 
     /// The watched table, as it was when it was last looked at.
@@ -167,6 +168,9 @@ impl State {
                 self.remember(known.entry.id, &batch);
                 let went = pass.read(&batch, &mut emit).await;
                 drop(pass);
+                if let Some(weight) = emit.slices.average() {
+                    self.weight.store(weight, Ordering::Relaxed);
+                }
                 if emit.images.is_puzzled() {
                     let again = self.looked_after(base, client, &watched).await?;
                     if again.fingerprint != watched.fingerprint {
@@ -200,14 +204,6 @@ impl State {
         let found = registry::registration_by_id(client, &base.database, id).await?;
         let ours = found.filter(|registration| registration.capture == watched.entry.id);
         Ok(ours.ok_or_else(|| base.settings.names.backfill_gone(&at.position()))?)
-    }
-
-    async fn read(&self, base: &Base, wanted: &Wanted) -> Result<Vec<Slice>, Fault> {
-        let foreign = |position| base.settings.names.not_a_position(&position);
-        let group = Group::furthest_behind(&wanted.cursors).map_err(foreign)?;
-        let Some(group) = group else { return Ok(Vec::new()) };
-        let mut client = base.database.client().await?;
-        self.read_group(base, &mut client, &group, wanted.limit).await
     }
 
     fn place(base: &Base, position: &Position) -> Result<Place, Fault> {
@@ -257,7 +253,7 @@ impl Capturing for Journal {
 
     async fn tail_start(&self, base: &Base) -> Result<Position, Fault> {
         let client = base.database.client().await?;
-        let watched = self.state.watched(base, &client).await?;
+        let watched = self.watched(base, &client).await?;
         let sql = base.database.sql(TICK_NOW);
         let tick: i64 = client.query_one(&*sql, &[&watched.entry.id]).await?.get(0);
         Ok(Position::number(tick as u64))
@@ -265,7 +261,7 @@ impl Capturing for Journal {
 
     async fn oldest(&self, base: &Base) -> Result<Option<Position>, Fault> {
         let client = base.database.client().await?;
-        let watched = self.state.watched(base, &client).await?;
+        let watched = self.watched(base, &client).await?;
         let sql = base.database.sql(OLDEST);
         let oldest: Option<i64> = client.query_one(&*sql, &[&watched.entry.id]).await?.get(0);
         Ok(oldest.map(|tick| Position::number(tick as u64)))
@@ -280,24 +276,21 @@ impl Capturing for Journal {
     ) -> Result<Position, Fault> {
         let (id, position) = install::open(base, consumer, start, wrong).await?;
         let client = base.database.client().await?;
-        self.state.know(Watched::by_id(&client, base, id).await?.map(Arc::new));
+        self.know(Watched::by_id(&client, base, id).await?.map(Arc::new));
         Ok(position)
     }
 
     async fn read(&self, base: &Base, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, Fault> {
-        let wanted = Wanted::new(cursors, limit);
-        if let Some(slices) = self.ahead.next(&wanted).await {
-            return Ok(slices);
-        }
-        let slices = self.state.read(base, &wanted).await?;
-        if let Some(next) = wanted.after(&slices) {
-            let (state, base) = (self.state.clone(), base.clone());
-            self.ahead.begin(next, move |wanted| {
-                let (state, base) = (state.clone(), base.clone());
-                async move { state.read(&base, &wanted).await.ok() }
-            });
-        }
-        Ok(slices)
+        let foreign = |position| base.settings.names.not_a_position(&position);
+        let group = Group::furthest_behind(cursors).map_err(foreign)?;
+        let Some(group) = group else { return Ok(Vec::new()) };
+        let mut client = base.database.client().await?;
+        self.read_group(base, &mut client, &group, self.fitting(limit)).await
+    }
+
+    fn may_be_read_ahead(&self) -> bool {
+        // Its changes are immutable, and rows that were there before them are read in chunks that are part of the position.
+        true
     }
 
     async fn consumed(&self, base: &Base, consumer: &Consumer, positions: &[Position]) -> Result<u64, Fault> {
@@ -305,7 +298,7 @@ impl Capturing for Journal {
     }
 
     async fn close(&self, base: &Base, consumer: &Consumer) -> Result<(), Fault> {
-        self.state.know(None);
+        self.know(None);
         install::close(base, consumer).await
     }
 
@@ -324,11 +317,11 @@ impl Capturing for Journal {
     }
 
     async fn validate(&self, base: &Base, position: &Position) -> Result<(), Fault> {
-        let at = State::place(base, position)?;
+        let at = Journal::place(base, position)?;
         let client = base.database.client().await?;
-        let watched = self.state.watched(base, &client).await?;
+        let watched = self.watched(base, &client).await?;
         if let Some(filling) = &at.filling {
-            self.state.registration(base, &client, &watched, filling.registration, &at).await?;
+            self.registration(base, &client, &watched, filling.registration, &at).await?;
         }
         let group = Group { at, ahead: None, others: Vec::new(), members: Vec::new() };
         let limit = Limit { rows: 1, bytes: 1 };
@@ -339,17 +332,16 @@ impl Capturing for Journal {
 
     async fn lag(&self, base: &Base, cursors: &[Cursor]) -> Result<Vec<Lag>, Fault> {
         let client = base.database.client().await?;
-        let watched = self.state.watched(base, &client).await?;
+        let watched = self.watched(base, &client).await?;
         lag::lag(base, &client, &watched, cursors).await
     }
 
     async fn backfill(&self, base: &Base, at: &Position) -> Result<Option<Backfill>, Fault> {
-        let place = State::place(base, at)?;
+        let place = Journal::place(base, at)?;
         let Some(filling) = &place.filling else { return Ok(None) };
         let client = base.database.client().await?;
-        let watched = self.state.watched(base, &client).await?;
-        let registration =
-            self.state.registration(base, &client, &watched, filling.registration, &place).await?;
+        let watched = self.watched(base, &client).await?;
+        let registration = self.registration(base, &client, &watched, filling.registration, &place).await?;
         // Rows come and go while they are read, and the total may be an estimate.
         let total = (registration.existing.max(0) as u64).max(filling.done);
         Ok(Some(Backfill { done: filling.done, total }))
@@ -357,7 +349,7 @@ impl Capturing for Journal {
 
     async fn blockers(&self, base: &Base) -> Result<Vec<Blocker>, Fault> {
         let client = base.database.client().await?;
-        let watched = self.state.watched(base, &client).await?;
+        let watched = self.watched(base, &client).await?;
         lag::blockers(base, &client, &watched).await
     }
 }

@@ -47,13 +47,6 @@ struct Entry {
     change: Change,
 }
 
-/// A lane that has a batch in flight.
-#[derive(Debug)]
-struct Busy {
-    batch: u64,
-    waiting: VecDeque<Entry>,
-}
-
 /// What one read found, as far as it was not taken yet.
 #[derive(Debug)]
 struct Incoming {
@@ -78,7 +71,10 @@ pub struct Lanes {
     /// Changes that waited for their lane and can go on: before all that is incoming.
     ready: VecDeque<Entry>,
     incoming: VecDeque<Incoming>,
-    busy: ByLane<Busy>,
+    /// The batch that each lane has in flight.
+    busy: ByLane<u64>,
+    /// Changes that wait for their lane.
+    waiting: ByLane<VecDeque<Entry>>,
     parked: HashSet<u64, BuildHasherDefault<AsIs>>,
     /// Changes to park, by their numbers: each goes into the first checkpoint that passes it, and into none before. Parked
     /// any earlier, a crash could bring an older change of the object back, and it would be parked behind this one.
@@ -91,7 +87,12 @@ pub struct Lanes {
     barrier: bool,
     held: usize,
     weight: usize,
+    /// The memory of a batch that is done, for the next one: it is still at hand.
+    spare: Vec<Change>,
 }
+
+/// Batches of up to so many changes leave their memory to others.
+const MOST_SPARE: usize = 1000;
 
 impl Lanes {
     /// Lanes in which these objects are parked already.
@@ -132,12 +133,10 @@ impl Lanes {
     pub fn take(&mut self, max: usize) -> Option<Batch> {
         let number = self.next_batch;
         let room = max.min(self.held());
-        let mut batch = Batch {
-            number,
-            entries: Vec::with_capacity(room),
-            lanes: Vec::with_capacity(room),
-            changes: Vec::with_capacity(room),
-        };
+        let mut changes = std::mem::take(&mut self.spare);
+        changes.reserve(room);
+        let mut batch =
+            Batch { number, entries: Vec::with_capacity(room), lanes: Vec::with_capacity(room), changes };
         while batch.changes.len() < max && !self.barrier {
             let Some(entry) = self.next() else {
                 break;
@@ -153,14 +152,15 @@ impl Lanes {
             }
             let lane = entry.change.lane();
             let is_parked = self.is_parked(lane);
-            match self.busy.get_mut(&lane) {
-                Some(busy) if busy.batch != number => busy.waiting.push_back(entry),
+            match self.busy.get(&lane) {
+                Some(busy) if *busy != number => self.waiting.entry(lane).or_default().push_back(entry),
                 Some(_) => batch.add(entry),
                 None if is_parked => self.set_aside(entry),
                 None => self.start(&mut batch, entry),
             }
         }
         if batch.changes.is_empty() {
+            self.spare = batch.changes;
             return None;
         }
         self.next_batch += 1;
@@ -202,7 +202,7 @@ impl Lanes {
 
     fn start(&mut self, batch: &mut Batch, entry: Entry) {
         let lane = entry.change.lane();
-        self.busy.insert(lane, Busy { batch: batch.number, waiting: VecDeque::new() });
+        self.busy.insert(lane, batch.number);
         batch.lanes.push(lane);
         batch.add(entry);
     }
@@ -219,6 +219,10 @@ impl Lanes {
         let lanes = self.settle_all(&batch, &HashSet::new(), parked);
         lanes.into_iter().for_each(|lane| self.free(lane));
         self.marks.advance();
+        if batch.changes.capacity() <= MOST_SPARE {
+            self.spare = batch.changes;
+            self.spare.clear();
+        }
     }
 
     /// The batch was given up before it was done; the changes with these ids are not. Their lanes stay closed.
@@ -255,27 +259,28 @@ impl Lanes {
     /// From now on, this object's changes are set aside instead of run, those that wait for it included.
     pub fn park(&mut self, lane: u64) {
         self.parked.insert(lane);
-        let held = self.is_held(lane).then(|| self.busy.remove(&lane)).flatten();
-        if let Some(held) = held {
-            held.waiting.into_iter().for_each(|entry| self.set_aside(entry));
+        if self.is_held(lane) {
+            self.busy.remove(&lane);
+            let waiting = self.waiting.remove(&lane).into_iter().flatten();
+            waiting.for_each(|entry| self.set_aside(entry));
         }
     }
 
     fn is_held(&self, lane: u64) -> bool {
-        self.busy.get(&lane).is_some_and(|busy| busy.batch == HELD)
+        self.busy.get(&lane) == Some(&HELD)
     }
 
     /// From now on, changes of this parked object wait in memory: it may be about to come back.
     pub fn hold(&mut self, lane: u64) {
         if self.parked.remove(&lane) {
-            self.busy.insert(lane, Busy { batch: HELD, waiting: VecDeque::new() });
+            self.busy.insert(lane, HELD);
         }
     }
 
     /// What waits in memory for objects that may be about to come back is set aside after all.
     pub fn park_held(&mut self) {
         let held: Vec<u64> =
-            self.busy.iter().filter(|(_, busy)| busy.batch == HELD).map(|(lane, _)| *lane).collect();
+            self.busy.iter().filter(|(_, batch)| **batch == HELD).map(|(lane, _)| *lane).collect();
         held.into_iter().for_each(|lane| self.park(lane));
     }
 
@@ -304,10 +309,11 @@ impl Lanes {
     }
 
     fn free(&mut self, lane: u64) {
-        if let Some(busy) = self.busy.remove(&lane) {
-            for entry in busy.waiting.into_iter().rev() {
-                self.ready.push_front(entry);
-            }
+        self.busy.remove(&lane);
+        // Nearly always nobody waits, and looking costs more than knowing.
+        if !self.waiting.is_empty() {
+            let waiting = self.waiting.remove(&lane).into_iter().flatten();
+            waiting.rev().for_each(|entry| self.ready.push_front(entry));
         }
     }
 

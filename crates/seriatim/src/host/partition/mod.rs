@@ -220,7 +220,7 @@ impl Running {
             store_knows_better: false,
             stopping: None,
             full: Full::new(&setup.feed, &setup.lease.id),
-            _open: setup.feed.reader.enter(),
+            _open: setup.feed.reader.enter(setup.lease.id.partition),
             setup,
         })
     }
