@@ -8,11 +8,13 @@
 
 mod dedicated;
 mod pooler;
+mod reading;
 mod schema;
 mod tls;
 mod url;
 
 use std::borrow::Cow;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +28,7 @@ pub use dedicated::Dedicated;
 pub use schema::Schema;
 
 use crate::error::PostgresError;
+use reading::Reading;
 use url::Address;
 
 /// How long a connection may take to be made.
@@ -36,6 +39,9 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The most connections of each of the two pools. A lease's checkpoint is one short statement, so a few serve many partitions.
 const POOL: usize = 12;
+
+/// The most connections that read changes at the same time, for all feeds.
+const READING: usize = 4;
 
 /// What Seriatim's own connections have set, whatever the role's defaults are: values then mean the same everywhere.
 const SETTINGS: &str = include_str!("../../queries/connection_settings.sql");
@@ -56,6 +62,9 @@ struct Shared {
     own: Pool,
     /// For handlers' statements: as the role's settings say, and never in the way of renewals.
     users: Pool,
+    /// For reading changes. Its connections live on the reading thread.
+    readers: Pool,
+    reading: OnceCell<Reading>,
     /// That sessions are ours alone was looked at.
     looked: OnceCell<()>,
 }
@@ -67,9 +76,11 @@ impl Database {
     pub fn connect(url: &str) -> Result<Self, PostgresError> {
         let address = Address::parse(url)?;
         let tls = tls::connector(&address)?;
-        let own = pool(&address, &tls, Some(own_settings()))?;
-        let users = pool(&address, &tls, None)?;
-        Ok(Database { shared: Arc::new(Shared { address, tls, own, users, looked: OnceCell::new() }) })
+        let own = pool(&address, &tls, POOL, Some(own_settings()))?;
+        let users = pool(&address, &tls, POOL, None)?;
+        let readers = pool(&address, &tls, READING, Some(own_settings()))?;
+        let (reading, looked) = (OnceCell::new(), OnceCell::new());
+        Ok(Database { shared: Arc::new(Shared { address, tls, own, users, readers, reading, looked }) })
     }
 
     /// A connection for Seriatim's own statements.
@@ -82,6 +93,25 @@ impl Database {
     pub async fn users_client(&self) -> Result<Client, PostgresError> {
         self.refuse_shared_sessions().await?;
         self.shared.users.get().await.map_err(|cause| self.no_connection(cause))
+    }
+
+    /// Does work that takes in many rows, with a connection for Seriatim's own statements, on a thread of its own.
+    pub(crate) async fn read<T, F>(
+        &self,
+        work: impl FnOnce(Client) -> F + Send + 'static,
+    ) -> Result<T, PostgresError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send,
+    {
+        self.refuse_shared_sessions().await?;
+        let failed = |cause: std::io::Error| PostgresError::busy(self.name(), &cause);
+        let start = async || Reading::start();
+        let reading = self.shared.reading.get_or_try_init(start).await.map_err(failed)?;
+        let readers = self.shared.readers.clone();
+        let with_client = async move { Ok(work(readers.get().await?).await) };
+        let read: Result<T, deadpool_postgres::PoolError> = reading.run(with_client).await.map_err(failed)?;
+        read.map_err(|cause| self.no_connection(cause))
     }
 
     /// Runs one statement of Seriatim's own, prepared once on each connection, and returns its rows.
@@ -143,8 +173,8 @@ impl Database {
         let error = PostgresError::new(self.name(), doing, cause);
         if error.is_read_only() {
             // After a failover these connections lead to the old primary; new ones may lead to the new one.
-            self.shared.own.retain(|_, _| false);
-            self.shared.users.retain(|_, _| false);
+            let Shared { own, users, readers, .. } = &*self.shared;
+            [own, users, readers].into_iter().for_each(|pool| drop(pool.retain(|_, _| false)));
         }
         error
     }
@@ -172,11 +202,16 @@ fn own_settings() -> Hook {
     })
 }
 
-fn pool(address: &Address, tls: &MakeRustlsConnect, hook: Option<Hook>) -> Result<Pool, PostgresError> {
+fn pool(
+    address: &Address,
+    tls: &MakeRustlsConnect,
+    size: usize,
+    hook: Option<Hook>,
+) -> Result<Pool, PostgresError> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_config(address.config.clone(), tls.clone(), recycling);
     let timeouts = Timeouts { wait: Some(WAIT_TIMEOUT), create: Some(CONNECT_TIMEOUT), recycle: None };
-    let mut builder = Pool::builder(manager).max_size(POOL).timeouts(timeouts).runtime(Runtime::Tokio1);
+    let mut builder = Pool::builder(manager).max_size(size).timeouts(timeouts).runtime(Runtime::Tokio1);
     if let Some(hook) = hook {
         builder = builder.post_create(hook);
     }

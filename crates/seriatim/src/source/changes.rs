@@ -192,12 +192,13 @@ impl PackedChanges {
         // Memory of its own: a change that waits for long keeps no others in memory.
         let packed: Packed = self.packer.copy(start, start + end as usize);
         let (_, columns) = &self.shapes[shape as usize];
-        let row = |columns: &Columns, from: u32, to: u32| -> Row {
-            packed.clone().row(columns.clone(), from as usize, to as usize)
+        let row = |packed: Packed, columns: &Columns, from: u32, to: u32| -> Row {
+            packed.row(columns.clone(), from as usize, to as usize)
         };
-        let key = Key::hashed(row(&self.key_columns, 0, key_end), hash);
-        let before = before_end.map(|before_end| row(columns, key_end, before_end));
-        let after = after_end.map(|after_end| row(columns, before_end.unwrap_or(key_end), after_end));
+        let before = before_end.map(|before_end| row(packed.clone(), columns, key_end, before_end));
+        let after =
+            after_end.map(|after_end| row(packed.clone(), columns, before_end.unwrap_or(key_end), after_end));
+        let key = Key::hashed(row(packed, &self.key_columns, 0, key_end), hash);
         let Happened { position, id, op, at } = happened;
         let (feed, partition) = (self.feed.clone(), self.partition);
         Some(Change { feed, partition, position, key: Some(key), op, at, before, after, id, prev: None })

@@ -43,9 +43,15 @@ const OLDEST: &str = include_str!("../../../queries/tick_oldest.sql");
 /// How often a reader asks for a tick before it believes that another sequencer stands still.
 const TICKS: usize = 400;
 
-/// A journal, and what it knows from one call to the next.
+/// A journal.
 #[derive(Default)]
 pub(super) struct Journal {
+    state: Arc<State>,
+}
+
+/// What a journal knows from one call to the next.
+#[derive(Default)]
+struct State {
     watched: Mutex<Option<Shared>>,
     /// It is the turn of existing rows.
     rows_next: AtomicBool,
@@ -55,7 +61,7 @@ pub(super) struct Journal {
     batch: Mutex<Option<(i64, Batch)>>,
 }
 
-impl Journal {
+impl State {
     fn known(&self) -> Option<Shared> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -253,7 +259,7 @@ impl Capturing for Journal {
 
     async fn tail_start(&self, base: &Base) -> Result<Position, Fault> {
         let client = base.database.client().await?;
-        let watched = self.watched(base, &client).await?;
+        let watched = self.state.watched(base, &client).await?;
         let sql = base.database.sql(TICK_NOW);
         let tick: i64 = client.query_one(&*sql, &[&watched.entry.id]).await?.get(0);
         Ok(Position::number(tick as u64))
@@ -261,7 +267,7 @@ impl Capturing for Journal {
 
     async fn oldest(&self, base: &Base) -> Result<Option<Position>, Fault> {
         let client = base.database.client().await?;
-        let watched = self.watched(base, &client).await?;
+        let watched = self.state.watched(base, &client).await?;
         let sql = base.database.sql(OLDEST);
         let oldest: Option<i64> = client.query_one(&*sql, &[&watched.entry.id]).await?.get(0);
         Ok(oldest.map(|tick| Position::number(tick as u64)))
@@ -276,7 +282,7 @@ impl Capturing for Journal {
     ) -> Result<Position, Fault> {
         let (id, position) = install::open(base, consumer, start, wrong).await?;
         let client = base.database.client().await?;
-        self.know(Watched::by_id(&client, base, id).await?.map(Arc::new));
+        self.state.know(Watched::by_id(&client, base, id).await?.map(Arc::new));
         Ok(position)
     }
 
@@ -284,8 +290,11 @@ impl Capturing for Journal {
         let foreign = |position| base.settings.names.not_a_position(&position);
         let group = Group::furthest_behind(cursors).map_err(foreign)?;
         let Some(group) = group else { return Ok(Vec::new()) };
-        let mut client = base.database.client().await?;
-        self.read_group(base, &mut client, &group, self.fitting(limit)).await
+        let (state, of) = (Arc::clone(&self.state), base.clone());
+        let read = move |mut client: Client| async move {
+            state.read_group(&of, &mut client, &group, state.fitting(limit)).await
+        };
+        base.database.read(read).await?
     }
 
     fn may_be_read_ahead(&self) -> bool {
@@ -298,7 +307,7 @@ impl Capturing for Journal {
     }
 
     async fn close(&self, base: &Base, consumer: &Consumer) -> Result<(), Fault> {
-        self.know(None);
+        self.state.know(None);
         install::close(base, consumer).await
     }
 
@@ -317,11 +326,11 @@ impl Capturing for Journal {
     }
 
     async fn validate(&self, base: &Base, position: &Position) -> Result<(), Fault> {
-        let at = Journal::place(base, position)?;
+        let at = State::place(base, position)?;
         let client = base.database.client().await?;
-        let watched = self.watched(base, &client).await?;
+        let watched = self.state.watched(base, &client).await?;
         if let Some(filling) = &at.filling {
-            self.registration(base, &client, &watched, filling.registration, &at).await?;
+            self.state.registration(base, &client, &watched, filling.registration, &at).await?;
         }
         let group = Group { at, ahead: None, others: Vec::new(), members: Vec::new() };
         let limit = Limit { rows: 1, bytes: 1 };
@@ -332,16 +341,17 @@ impl Capturing for Journal {
 
     async fn lag(&self, base: &Base, cursors: &[Cursor]) -> Result<Vec<Lag>, Fault> {
         let client = base.database.client().await?;
-        let watched = self.watched(base, &client).await?;
+        let watched = self.state.watched(base, &client).await?;
         lag::lag(base, &client, &watched, cursors).await
     }
 
     async fn backfill(&self, base: &Base, at: &Position) -> Result<Option<Backfill>, Fault> {
-        let place = Journal::place(base, at)?;
+        let place = State::place(base, at)?;
         let Some(filling) = &place.filling else { return Ok(None) };
         let client = base.database.client().await?;
-        let watched = self.watched(base, &client).await?;
-        let registration = self.registration(base, &client, &watched, filling.registration, &place).await?;
+        let watched = self.state.watched(base, &client).await?;
+        let registration =
+            self.state.registration(base, &client, &watched, filling.registration, &place).await?;
         // Rows come and go while they are read, and the total may be an estimate.
         let total = (registration.existing.max(0) as u64).max(filling.done);
         Ok(Some(Backfill { done: filling.done, total }))
@@ -349,7 +359,7 @@ impl Capturing for Journal {
 
     async fn blockers(&self, base: &Base) -> Result<Vec<Blocker>, Fault> {
         let client = base.database.client().await?;
-        let watched = self.watched(base, &client).await?;
+        let watched = self.state.watched(base, &client).await?;
         lag::blockers(base, &client, &watched).await
     }
 }

@@ -12,6 +12,8 @@
 
 mod gathering;
 mod shelf;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,13 +32,16 @@ use gathering::Gathering;
 use shelf::Shelf;
 
 /// What one pass may return.
-const LIMIT: Limit = Limit { rows: 8192, bytes: 4 << 20 };
+const LIMIT: Limit = Limit { rows: 4096 / SCALE, bytes: (4 << 20) / SCALE };
+
+/// Tests need fewer rows to come to the bounds.
+const SCALE: usize = if cfg!(test) { 32 } else { 1 };
 
 /// With less than this at hand, the next pass begins before anybody asks.
-const AHEAD: usize = 4 << 20;
+const AHEAD: usize = (4 << 20) / SCALE;
 
 /// Whoever is so far behind the others that more than this would have to wait for it is read for separately.
-const MOST: usize = 16 << 20;
+const MOST: usize = (16 << 20) / SCALE;
 
 /// One pass of so many is for the place where most wait.
 const TURNS: u32 = 4;
