@@ -48,6 +48,15 @@ impl Slices {
         Slices { feed, key_columns, slices, served, bytes: 0, limit }
     }
 
+    /// Forgets what was added.
+    pub(crate) fn clear(&mut self) {
+        self.bytes = 0;
+        for collected in &mut self.slices {
+            collected.made.clear();
+            collected.packed = None;
+        }
+    }
+
     /// Whether somebody asked for the partition of the key that the database hashes to this.
     pub(crate) fn wants(&self, hash: i32) -> bool {
         self.slice_of(hash).is_some()

@@ -50,38 +50,6 @@ async fn two_hundred_writers_on_fifty_keys_are_told_of_in_their_order_and_comple
 }
 
 #[tokio::test]
-async fn one_statement_that_updates_very_many_rows_is_delivered_whole_in_bounded_pieces() {
-    const ROWS: i64 = 1_000_000;
-    let shop = Shop::with(ORDERS).await;
-    shop.sql(&format!("insert into orders select g, 0 from generate_series(1, {ROWS}) g")).await;
-    let mut follower = shop.follow(Start::Now).await;
-    let large = shop.session().await;
-    run(&large, "begin; update orders set amount = 1").await;
-    // Others are not kept waiting while it is not committed.
-    shop.sql("insert into orders values (0, 0)").await;
-    assert_eq!(by_key(&follower.all().await), expected(&[(0, &["insert 0"])]));
-    run(&large, "commit").await;
-    shop.sql("update orders set amount = 2 where id = 0").await;
-    let limit = Limit { rows: 4096, bytes: 1 << 20 };
-    let mut seen = vec![0u8; ROWS as usize + 1];
-    loop {
-        let (changes, caught_up) = follower.read(limit).await;
-        assert!(changes.iter().map(seriatim::Change::weight).sum::<usize>() < (1 << 20) + 4096);
-        for change in changes {
-            let Some(Value::Integer(id)) = change.key.as_ref().and_then(|key| key.row().get("id")).cloned()
-            else {
-                panic!("{change:?}")
-            };
-            seen[id as usize] += 1;
-        }
-        if caught_up {
-            break;
-        }
-    }
-    assert!(seen.iter().all(|times| *times == 1));
-}
-
-#[tokio::test]
 async fn ids_that_were_drawn_in_vain_hide_nothing() {
     let shop = Shop::with(ORDERS).await;
     let mut follower = shop.follow(Start::Now).await;

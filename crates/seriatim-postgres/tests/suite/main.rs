@@ -26,6 +26,7 @@ mod journal_kit;
 mod journal_order;
 mod journal_values;
 mod journal_tables;
+mod journal_large;
 mod journal_load;
 mod journal_model;
 mod journal_backfill;

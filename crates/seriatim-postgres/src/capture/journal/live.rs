@@ -3,6 +3,8 @@
 //! A change that committed late has an id that the earlier tick had passed already: those come first, found by their
 //! transactions; the rest follows by its ids. Together that is the order of ids.
 
+mod batch;
+
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -24,39 +26,14 @@ use super::raw::{Moment, Raw};
 use super::watched::Watched;
 use crate::database::Client;
 
-const BATCH: &str = include_str!("../../../queries/journal_batch.sql");
+pub(super) use batch::{Batch, Next};
+
 const CHANGES: &str = include_str!("../../../queries/journal_changes.sql");
 const LATE: &str = include_str!("../../../queries/journal_late.sql");
 const RETAINED: &str = include_str!("../../../queries/ticks_exist.sql");
 
 /// How many ids one statement looks at, at first. More than a read can use: a statement is not to take long.
 const MOST_IDS: usize = 1 << 20;
-
-/// What lies between two ticks. It never changes, but whether there is a newer tick does.
-#[derive(Clone, Debug)]
-pub(super) struct Batch {
-    from: i64,
-    /// No change that the first tick saw has a higher id.
-    from_id: i64,
-    /// The tick that ends it.
-    to: i64,
-    to_id: i64,
-    snapshot: String,
-    /// All older transactions had ended when the last tick was made.
-    xmin: String,
-    /// The transactions whose changes the first tick did not see though their ids are lower.
-    late: Vec<i64>,
-    /// The tick that ends it is the newest one.
-    newest: bool,
-}
-
-/// What there is after a place.
-pub(super) enum Next {
-    /// A batch.
-    Batch(Batch),
-    /// Nothing yet.
-    Nothing,
-}
 
 /// One pass over the changes.
 pub(super) struct Pass<'a> {
@@ -79,17 +56,6 @@ pub(super) struct Went {
 }
 
 impl Pass<'_> {
-    /// What comes after the place where the group stands; what an earlier read knows about the batch that it stands in is not
-    /// asked for again.
-    pub(super) async fn next_after(&self, known: Option<&Batch>) -> Result<Next, Fault> {
-        let Live { from, inside } = self.group.at.live;
-        let same = |batch: &&Batch| batch.from == from && inside.is_some_and(|inside| inside.to == batch.to);
-        match known.filter(same) {
-            Some(batch) => Ok(Next::Batch(batch.clone())),
-            None => self.next().await,
-        }
-    }
-
     fn sql(&self, template: &str) -> String {
         let journal = template.replace("journal_N", &format!("journal_{}", self.watched.entry.id));
         let fresh = self.fresh.as_ref().map_or_else(String::new, |fresh| format!(", {}", fresh.sql));
@@ -101,35 +67,6 @@ impl Pass<'_> {
             }
             None => sql,
         }
-    }
-
-    /// What comes after the place where the group stands.
-    pub(super) async fn next(&self) -> Result<Next, Fault> {
-        let Live { from, inside } = self.group.at.live;
-        let (to, bound) = (inside.map(|inside| inside.to), self.group.furthest_tick());
-        let rows = i64::try_from(self.limit.rows).unwrap_or(i64::MAX / 2);
-        let statement = self.client.prepare_cached(&self.base.database.sql(BATCH)).await?;
-        let id = self.watched.entry.id;
-        let Some(row) = self.client.query_opt(&statement, &[&id, &from, &to, &bound, &rows]).await? else {
-            return Err(self.not_retained(from).await?);
-        };
-        let Some(to) = row.get::<_, Option<i64>>(1) else {
-            return match inside {
-                None => Ok(Next::Nothing),
-                Some(_) => Err(self.base.settings.names.unknown_place(&self.group.at.position()).into()),
-            };
-        };
-        let newest: i64 = row.get(6);
-        Ok(Next::Batch(Batch {
-            from,
-            from_id: row.get(0),
-            to,
-            to_id: row.get(4),
-            snapshot: row.get(2),
-            xmin: row.get(3),
-            late: row.get(5),
-            newest: newest == to,
-        }))
     }
 
     /// Why a tick is not there.
@@ -148,7 +85,8 @@ impl Pass<'_> {
             .into())
     }
 
-    /// Reads on in a batch until it ends, another cursor stands there, or there is enough.
+    /// Reads on in a batch until it ends, another cursor stands there, or there is enough. What committed before a large
+    /// transaction does not wait for it: the batch then ends before that.
     pub(super) async fn read(&self, batch: &Batch, emit: &mut Emit<'_>) -> Result<Went, Fault> {
         let inside = self.group.at.live.inside;
         let end = self.group.furthest_id(batch.to).min(batch.to_id);
@@ -163,12 +101,22 @@ impl Pass<'_> {
         };
         if progress.after < batch.from_id && !batch.late.is_empty() {
             let upto = batch.from_id.min(end);
-            if !self.stage(Stage::Late, upto, &mut progress, emit).await? {
+            // Where the first of them are is not known, and nearly always there are few: one statement finds them all. Where
+            // there are many, it finds the first ones, and later reads go on from there.
+            let step = if inside.is_none() { upto } else { self.few_ids(&progress) };
+            if !self.steps(Stage::Late, upto, step, &mut progress, emit).await? {
+                if inside.is_none()
+                    && let Some(earlier) = self.before_the_largest(batch).await?
+                {
+                    emit.slices.clear();
+                    return Box::pin(self.read(&earlier, emit)).await;
+                }
                 return Ok(progress.stopped());
             }
         }
         progress.after = progress.after.max(batch.from_id.min(end));
-        if !self.rest(end, &mut progress, emit).await? {
+        let step = self.few_ids(&progress);
+        if !self.steps(Stage::Rest, end, step, &mut progress, emit).await? {
             return Ok(progress.stopped());
         }
         let whole = end >= batch.to_id;
@@ -179,14 +127,25 @@ impl Pass<'_> {
         Ok(Went { live, to_the_end: whole && batch.newest })
     }
 
-    /// Reads what is not late, in steps that are small enough for one statement. Says whether it came to its end.
-    async fn rest(&self, end: i64, progress: &mut Progress<'_>, emit: &mut Emit<'_>) -> Result<bool, Fault> {
-        // As many ids as should bring enough, and as many again for those that were drawn in vain.
+    /// As many ids as should bring enough, and as many again for those that were drawn in vain.
+    fn few_ids(&self, progress: &Progress<'_>) -> i64 {
         let share = self.base.settings.partitions as usize / self.group.members.len().max(1);
-        let mut step = progress.left.saturating_mul(2 * share.max(1)).min(MOST_IDS) as i64;
+        progress.left.saturating_mul(2 * share.max(1)).min(MOST_IDS) as i64
+    }
+
+    /// Reads a stage in steps that are small enough for one statement: the server sorts all that a statement finds, however few
+    /// rows of it are asked for. Says whether it came to its end.
+    async fn steps(
+        &self,
+        stage: Stage,
+        end: i64,
+        mut step: i64,
+        progress: &mut Progress<'_>,
+        emit: &mut Emit<'_>,
+    ) -> Result<bool, Fault> {
         while progress.after < end {
             let upto = end.min(progress.after.saturating_add(step));
-            if !self.stage(Stage::Rest, upto, progress, emit).await? {
+            if !self.stage(stage, upto, progress, emit).await? {
                 return Ok(false);
             }
             step = step.saturating_mul(2);
@@ -194,7 +153,7 @@ impl Pass<'_> {
         Ok(true)
     }
 
-    /// Reads one stage. Says whether it came to its end.
+    /// Reads a stage up to this id. Says whether it came there.
     async fn stage(
         &self,
         stage: Stage,
