@@ -248,6 +248,85 @@ async fn the_index_for_a_backfill_goes_when_it_is_over() {
     assert_eq!(shop.number(indexes).await, 0);
 }
 
+/// How many of the indexes for a backfill can be used, and how many cannot.
+async fn indexes(shop: &Shop) -> (i64, i64) {
+    let are = async |valid: bool| {
+        let of =
+            "from pg_index i join pg_class c on c.oid = i.indexrelid where c.relname like 'journal_1_%_hash'";
+        shop.number(&format!("select count(*) {of} and i.indisvalid = {valid}")).await
+    };
+    (are(true).await, are(false).await)
+}
+
+/// A journal of this many changes, with an index for a backfill whose making was broken off.
+async fn with_an_unfinished_index(changes: i64) -> Shop {
+    let shop = Shop::with(ORDERS).await;
+    shop.follow(Start::Now).await;
+    shop.sql(&format!("insert into orders select g, g from generate_series(1, {changes}) g")).await;
+    let writer = shop.session().await;
+    run(&writer, "begin; insert into orders values (0, 0)").await;
+    let broken_off = shop.session().await;
+    run(&broken_off, "set lock_timeout = '100ms'").await;
+    let make = "create index concurrently journal_1_0_hash on seriatim.journal_1_0 (hash, id)";
+    broken_off.batch_execute(make).await.unwrap_err();
+    run(&writer, "rollback").await;
+    assert_eq!(indexes(&shop).await, (0, 1));
+    shop
+}
+
+/// So many changes that the index is made while others write.
+const LARGE: i64 = 250_000;
+
+fn named(shop: &Shop, name: &str) -> seriatim_postgres::Capture {
+    shop.source().journal("orders").partitions(4).named(seriatim::FeedName::new(name).unwrap())
+}
+
+#[tokio::test]
+async fn an_index_that_was_never_finished_is_made_anew() {
+    for changes in [10, LARGE] {
+        let shop = with_an_unfinished_index(changes).await;
+        Follower::open(named(&shop, "second"), Start::Beginning).await;
+        assert_eq!(indexes(&shop).await, (3, 0), "with {changes} changes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_who_find_an_unfinished_index_each_ends_with_one_that_is() {
+    let shop = with_an_unfinished_index(LARGE).await;
+    let mut followers = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        let capture = named(&shop, name);
+        followers.push(tokio::spawn(Follower::open(capture, Start::Beginning)));
+    }
+    for follower in followers {
+        follower.await.unwrap();
+        assert_eq!(indexes(&shop).await, (3, 0));
+    }
+}
+
+#[tokio::test]
+async fn the_index_of_a_large_journal_is_made_although_a_writer_stays_open_for_long() {
+    let shop = Shop::with(ORDERS).await;
+    shop.follow(Start::Now).await;
+    shop.sql(&format!("insert into orders select g, g from generate_series(1, {LARGE}) g")).await;
+    let writer = shop.session().await;
+    run(&writer, "begin; insert into orders values (0, 0)").await;
+    assert!(shop.number("select pg_relation_size('seriatim.journal_1_0')").await > 17 << 20);
+    let opened = tokio::spawn(Follower::open(named(&shop, "second"), Start::Beginning));
+    let waits = "select count(*) from pg_stat_activity where query ~ 'create index' and wait_event_type = 'Lock' \
+                 and clock_timestamp() - query_start > interval '7 seconds' and datname = current_database()";
+    crate::support::until("its making has waited for longer than other statements may", async || {
+        assert!(!opened.is_finished(), "it was given up");
+        shop.number(waits).await == 1
+    })
+    .await;
+    // Nobody waits behind it.
+    shop.sql("insert into orders values (-1, 0)").await;
+    run(&writer, "commit").await;
+    opened.await.unwrap();
+    assert_eq!(indexes(&shop).await, (3, 0));
+}
+
 #[tokio::test]
 async fn rows_without_a_name_are_not_read_from_the_beginning() {
     let shop = Shop::with("create table orders (customer int, amount int)").await;

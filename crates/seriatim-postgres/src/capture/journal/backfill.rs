@@ -9,6 +9,8 @@
 //! So each row is told once as it was, and then every change of it, in order. The next chunk waits until the changes
 //! have come to *M*.
 
+pub(super) mod index;
+
 use std::pin::pin;
 
 use deadpool_postgres::GenericClient;
@@ -25,18 +27,16 @@ use super::super::sieve::Sieve;
 use super::emit::Emit;
 use super::position::{Chunk, Filling, Group, Place, RowKey};
 use super::raw::{Moment, Raw};
-use super::triggers::{RING, canonical};
+use super::triggers::canonical;
 use super::watched::Watched;
 use crate::database::Client;
+use index::Turn;
 
 const CHUNK: &str = include_str!("../../../queries/journal_chunk.sql");
 const SNAPSHOT: &str = include_str!("../../../queries/tick_snapshot.sql");
 const NEWEST: &str = include_str!("../../../queries/tick_newest.sql");
 const ESTIMATE: &str = include_str!("../../../queries/table_estimate.sql");
 const COUNT: &str = include_str!("../../../queries/table_count.sql");
-const RING_SIZE: &str = include_str!("../../../queries/journal_ring_size.sql");
-const INDEX: &str = include_str!("../../../queries/journal_hash_index.sql");
-const INDEX_BESIDE: &str = include_str!("../../../queries/journal_hash_index_beside.sql");
 const FRESH: &str = include_str!("../../../queries/journal_fresh.sql");
 
 /// Tables that are estimated to be smaller are counted.
@@ -45,34 +45,19 @@ const COUNTED: i64 = 100_000;
 /// How many rows one chunk has at most.
 const ROWS: usize = 2000;
 
-/// Rings that are larger get their index while others write.
-const AT_ONCE: i64 = 16 << 20;
-
 /// The id of a row that existed: the same whenever it is told, another for another registration, and no change's.
 pub(super) fn id_of_existing(registration: i64, row: &[u8]) -> u64 {
     const EXISTING: u64 = 1 << 62;
     EXISTING | (xxh64(row, registration as u64) >> 2)
 }
 
-/// Refuses tables whose rows have no names, and makes the index that finds a row's changes.
-pub(super) async fn prepare(base: &Base, client: &mut Client, watched: &Watched) -> Result<(), Fault> {
+/// Refuses tables whose rows have no names, and makes the index that finds a row's changes. It stays until the turn is dropped,
+/// and after that for as long as a registered consumer needs it.
+pub(super) async fn prepare(base: &Base, watched: &Watched) -> Result<Turn, Fault> {
     if watched.table.identity().is_none() {
         return Err(base.settings.names.no_row_identity().into());
     }
-    for ring in 0..RING {
-        let name = format!("journal_{}_{ring}", watched.entry.id);
-        let sql = |template: &str| base.database.sql(&template.replace("journal_N_R", &name)).into_owned();
-        let table = format!("{}.{name}", base.database.schema());
-        let size: i64 = client.query_one(RING_SIZE, &[&table]).await?.get(0);
-        if size > AT_ONCE {
-            client.batch_execute(&sql(INDEX_BESIDE)).await?;
-        } else {
-            let transaction = client.transaction().await?;
-            transaction.batch_execute(&sql(INDEX)).await?;
-            transaction.commit().await?;
-        }
-    }
-    Ok(())
+    index::make(base, watched.entry.id).await
 }
 
 /// How many rows there are, roughly when they are many.

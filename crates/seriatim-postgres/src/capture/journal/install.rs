@@ -242,9 +242,11 @@ pub(super) async fn register(
     let names = &base.settings.names;
     let watched = Watched::by_id(&*client, base, id).await?.ok_or_else(|| names.not_installed())?;
     let database = &base.database;
-    if *start == Start::Beginning {
-        backfill::prepare(base, client, &watched).await?;
-    }
+    // Nobody drops the index that a backfill needs before its consumer is known.
+    let _turn = match start {
+        Start::Beginning => Some(backfill::prepare(base, &watched).await?),
+        _ => None,
+    };
     let transaction = client.transaction().await?;
     // Before anything else: the tick's transaction must not have written yet.
     let tick: i64 = transaction.query_one(&*database.sql(TICK_NOW), &[&id]).await?.get(0);

@@ -6,11 +6,9 @@ use seriatim::source::Consumer;
 use super::super::fault::Fault;
 use super::super::kind::Base;
 use super::super::registry::{self, Registration};
+use super::backfill::index;
 use super::position::Place;
-use super::triggers::RING;
 
-const FILLING: &str = include_str!("../../../queries/consumer_filling.sql");
-const DROP_INDEX: &str = include_str!("../../../queries/journal_hash_index_drop.sql");
 const CONSUMED: &str = include_str!("../../../queries/consumer_consumed.sql");
 const PRUNE: &str = include_str!("../../../queries/journal_prune.sql");
 const FILLED: &str = include_str!("../../../queries/consumer_filled.sql");
@@ -20,7 +18,7 @@ const TURN_AT: i64 = 16 << 20;
 
 /// Notes the positions and prunes. Returns about how many rows are gone.
 pub(super) async fn consumed(base: &Base, consumer: &Consumer, positions: &[Position]) -> Result<u64, Fault> {
-    let client = base.database.client().await?;
+    let mut client = base.database.client().await?;
     let unknown = || base.settings.names.not_registered(consumer.store.as_str());
     let registration =
         registry::registration(&client, &base.database, consumer).await?.ok_or_else(unknown)?;
@@ -29,7 +27,7 @@ pub(super) async fn consumed(base: &Base, consumer: &Consumer, positions: &[Posi
     client.execute(&note, &[&registration.id, &slowest.tick]).await?;
     let id = registration.capture;
     if slowest.filled && client.execute(&*base.database.sql(FILLED), &[&registration.id]).await? > 0 {
-        drop_index(base, &client, id).await?;
+        index::drop_unneeded(base, &mut client, id).await?;
     }
     let prune = client.prepare_cached(&base.database.sql(PRUNE)).await?;
     let pruned: i64 = client.query_one(&prune, &[&id, &TURN_AT]).await?.get(0);
@@ -68,20 +66,4 @@ fn slowest(base: &Base, positions: &[Position], registration: &Registration) -> 
         slowest = Some(slowest.map_or(tick, |slowest| slowest.min(tick)));
     }
     Ok(Slowest { tick: slowest.unwrap_or(registration.consumed), filled: filled && slowest.is_some() })
-}
-
-/// The index that finds a row's changes is of use only while existing rows are read.
-async fn drop_index(base: &Base, client: &crate::database::Client, id: i64) -> Result<(), Fault> {
-    if client.query_one(&*base.database.sql(FILLING), &[&id]).await?.get(0) {
-        return Ok(());
-    }
-    for ring in 0..RING {
-        let drop = DROP_INDEX.replace("journal_N_R", &format!("journal_{id}_{ring}"));
-        if let Err(cause) = client.batch_execute(&base.database.sql(&drop)).await {
-            // It is only of no use any more.
-            tracing::debug!(%cause, "an index stays for now");
-            client.batch_execute("rollback").await?;
-        }
-    }
-    Ok(())
 }
