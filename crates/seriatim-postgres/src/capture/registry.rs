@@ -24,7 +24,7 @@ const CONSUMER_BY_ID: &str = include_str!("../../queries/consumer_by_id.sql");
 const CONSUMER_DELETE: &str = include_str!("../../queries/consumer_delete.sql");
 const CONSUMER_INSERT: &str = include_str!("../../queries/consumer_insert.sql");
 const CONSUMER_BEGINS: &str = include_str!("../../queries/consumer_begins.sql");
-const EXISTS: &str = include_str!("../../queries/registry_exists.sql");
+const EXISTS: &str = include_str!("../../queries/relation_exists.sql");
 
 /// The tables and functions that captures share.
 pub(crate) const COMPONENT: Component = Component {

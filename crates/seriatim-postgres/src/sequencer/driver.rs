@@ -10,7 +10,9 @@ use crate::database::{Database, Dedicated};
 use crate::error::PostgresError;
 
 const HOLD: &str = include_str!("../../queries/sequencer_hold.sql");
-const LISTEN: &str = "listen seriatim_tick";
+const LISTEN: &str = include_str!("../../queries/sequencer_listen.sql");
+const JOURNAL_TICK: &str = include_str!("../../queries/journal_tick.sql");
+const LOG_TICK: &str = include_str!("../../queries/log_tick.sql");
 
 /// A holder that said nothing for a second is replaced (see the query), so this one speaks more often.
 const HOLD_EVERY: u32 = 80;
@@ -104,9 +106,9 @@ impl Driver {
         if !self.holds {
             return Ok(Outcome::Elsewhere);
         }
-        let mut moved = self.tick("select seriatim.journal_tick()").await?;
+        let mut moved = self.tick(JOURNAL_TICK).await?;
         if self.has_log {
-            moved = moved.max(self.tick("select seriatim.log_tick()").await?);
+            moved = moved.max(self.tick(LOG_TICK).await?);
         }
         Ok(if moved > 0 { Outcome::Moved } else { Outcome::Still })
     }

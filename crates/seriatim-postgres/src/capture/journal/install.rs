@@ -15,15 +15,11 @@ use super::triggers::Journal;
 use super::watched::Watched;
 use crate::migrate::{self, migrate};
 
-/// Writers wait behind whoever waits for a lock on their table, so that wait is short; the caller tries again.
-const PATIENCE: &str = "set local lock_timeout = '3s'";
-
-/// Making and taking out of captures, one at a time.
-const LOCK: &str = "select pg_advisory_xact_lock(hashtextextended('seriatim.capture', 0))";
-
-/// See `seriatim.journal_prune`.
-const NO_PRUNING: &str = "select pg_advisory_xact_lock(hashtextextended('seriatim.journal_prune', $1))";
-
+const PATIENCE: &str = include_str!("../../../queries/lock_patience.sql");
+const LOCK: &str = include_str!("../../../queries/capture_turn.sql");
+const NO_PRUNING: &str = include_str!("../../../queries/journal_no_pruning.sql");
+const NEXT_ID: &str = include_str!("../../../queries/capture_next_id.sql");
+const INSERT: &str = include_str!("../../../queries/capture_insert_script.sql");
 const REBIND: &str = include_str!("../../../queries/capture_rebind.sql");
 const TICK_NOW: &str = include_str!("../../../queries/journal_tick_now.sql");
 const TICK_BEFORE: &str = include_str!("../../../queries/tick_before.sql");
@@ -65,13 +61,11 @@ pub(super) async fn script(base: &Base) -> Result<String, Fault> {
             let id = next_id(&client, base).await?;
             let list = key.iter().map(i16::to_string).collect::<Vec<_>>().join(",");
             let known_json = serde_json::to_string(&known).unwrap_or_default();
-            let insert = format!(
-                "insert into seriatim.capture (id, kind, relation, key, known) overriding system value \
-                 values ({id}, 'journal', {}, '{{{list}}}', {});\n\
-                 select setval(pg_get_serial_sequence('seriatim.capture', 'id'), {id});\n",
-                table.oid,
-                super::super::names::literal(&known_json)
-            );
+            let insert = INSERT
+                .replace("{id}", &id.to_string())
+                .replace("{relation}", &table.oid.to_string())
+                .replace("{key}", &list)
+                .replace("{known}", &super::super::names::literal(&known_json));
             let sql = Journal { id, table: &table, key: &key, known: &known, ring: 0 };
             script += &base.database.sql(&(insert + &sql.install()));
         }
@@ -83,7 +77,7 @@ async fn next_id(client: &impl GenericClient, base: &Base) -> Result<i64, Fault>
     if !registry::exists(client, &base.database).await? {
         return Ok(1);
     }
-    let sql = base.database.sql("select coalesce(max(id), 0) + 1 from seriatim.capture");
+    let sql = base.database.sql(NEXT_ID);
     Ok(client.query_one(&*sql, &[]).await?.get(0))
 }
 

@@ -30,6 +30,7 @@ pub(super) use batch::{Batch, Next};
 
 const CHANGES: &str = include_str!("../../../queries/journal_changes.sql");
 const LATE: &str = include_str!("../../../queries/journal_late.sql");
+const NESTS: &str = include_str!("../../../queries/table_nests.sql");
 const RETAINED: &str = include_str!("../../../queries/ticks_exist.sql");
 
 /// How many ids one statement looks at, at first. More than a read can use: a statement is not to take long.
@@ -257,7 +258,7 @@ impl Pass<'_> {
 
     /// A transaction could not tell whether something writes to the table in the middle of statements: now it can be told.
     async fn refuse_inverted(&self) -> Result<(), Fault> {
-        let sql = self.base.database.sql("select seriatim.table_nests($1)");
+        let sql = self.base.database.sql(NESTS);
         match self.client.query_one(&*sql, &[&self.watched.table.oid]).await?.get(0) {
             true => Err(self.base.settings.names.inverted().into()),
             false => Ok(()),

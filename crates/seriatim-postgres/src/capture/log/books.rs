@@ -30,6 +30,8 @@ pub(super) const COMPONENT: Component = Component {
     ],
 };
 
+const EXISTS: &str = include_str!("../../../queries/relation_exists.sql");
+const HEAD: &str = include_str!("../../../queries/log_head.sql");
 const STATE: &str = include_str!("../../../queries/log_state.sql");
 const FILL: &str = include_str!("../../../queries/log_fill.sql");
 const READ: &str = include_str!("../../../queries/log_read.sql");
@@ -77,7 +79,7 @@ impl State {
         table: u32,
     ) -> Result<Option<Self>, Fault> {
         let exists = format!("{}.log", base.database.schema());
-        if !client.query_one("select to_regclass($1) is not null", &[&exists]).await?.get::<_, bool>(0) {
+        if !client.query_one(EXISTS, &[&exists]).await?.get::<_, bool>(0) {
             return Ok(None);
         }
         State::known(client, base, table).await
@@ -200,7 +202,7 @@ pub(super) async fn fill(
 
 /// The last number that was given.
 pub(super) async fn head(client: &impl GenericClient, base: &Base, table: u32) -> Result<i64, Fault> {
-    let sql = base.database.sql("select seriatim.log_head($1::oid::regclass)");
+    let sql = base.database.sql(HEAD);
     Ok(client.query_one(&*sql, &[&table]).await?.get(0))
 }
 

@@ -17,9 +17,21 @@ use crate::migrate;
 
 const SUCCEED: &str = include_str!("../../../queries/log_succeed.sql");
 const SINCE: &str = include_str!("../../../queries/log_since.sql");
-
-/// Making triggers waits for writers, and writers wait behind it: no longer than this, then it is tried again.
-const PATIENCE: &str = "set local lock_timeout = '3s'";
+const PATIENCE: &str = include_str!("../../../queries/lock_patience.sql");
+const INIT: &str = include_str!("../../../queries/log_init.sql");
+const BY_PROGRAM: &str = include_str!("../../../queries/log_by_program.sql");
+const REMAINS: &str = include_str!("../../../queries/relation_remains.sql");
+const DROP: &str = include_str!("../../../queries/log_drop.sql");
+const DROP_UNUSED: &str = include_str!("../../../queries/log_drop_unused.sql");
+const TURN: &str = include_str!("../../../queries/log_turn.sql");
+const POSITIONS: &str = include_str!("../../../queries/log_consumer_positions.sql");
+const MOVED: &str = include_str!("../../../queries/log_consumer_moved.sql");
+const DELETE: &str = include_str!("../../../queries/log_consumer_delete.sql");
+const FORGET: &str = include_str!("../../../queries/log_forget.sql");
+const REGISTER: &str = include_str!("../../../queries/log_register.sql");
+const NOW: &str = include_str!("../../../queries/time_now_number.sql");
+const PROBLEMS: &str = include_str!("../../../queries/log_problems.sql");
+const REPAIR: &str = include_str!("../../../queries/log_repair.sql");
 
 /// The table that was asked for, and the numbers of its key's columns.
 pub(super) async fn asked_for(client: &impl GenericClient, base: &Base) -> Result<(Table, Vec<i16>), Fault> {
@@ -69,8 +81,8 @@ fn created(base: &Base) -> String {
 
 fn init(table: &Table, key: &[i16]) -> String {
     let names: Vec<String> = key_names(table, key).iter().map(|name| literal(name)).collect();
-    let name = literal(&table.quoted());
-    format!("select seriatim.log_init({name}::regclass, false, true, array[{}]::text[])", names.join(", "))
+    // The last one first: names may look like anything.
+    INIT.trim_end().replacen("{key}", &names.join(", "), 1).replacen("{table}", &literal(&table.quoted()), 1)
 }
 
 /// Opens the feed: installs what is missing and registers the consumer.
@@ -101,9 +113,7 @@ pub(super) async fn open(
     if found.is_none() && registration.is_none() {
         let made = transaction.query(&*base.database.sql(&init(&table, &key)), &[]).await;
         made.map_err(|cause| refused(base, cause))?;
-        let by_program =
-            base.database.sql("update seriatim.log set by_program = true where watched::oid = $1");
-        transaction.execute(&*by_program, &[&table.oid]).await?;
+        transaction.execute(&*base.database.sql(BY_PROGRAM), &[&table.oid]).await?;
         if let Some(before) = before {
             let succeed = base.database.sql(SUCCEED);
             transaction.execute(&*succeed, &[&table.oid, &before.head]).await?;
@@ -157,17 +167,16 @@ impl Before {
         let database = &base.database;
         let entry = registry::entry_by_id(transaction, database, known.capture, &base.settings.names).await?;
         let Some(former) = entry.map(|entry| entry.relation) else { return Ok(None) };
-        let exists = "select exists (select 1 from pg_catalog.pg_class where oid = $1)";
         if former == table {
             return Ok((!has_log).then_some(Before { head: None }));
         }
-        if transaction.query_one(exists, &[&former]).await?.get(0) {
+        if transaction.query_one(REMAINS, &[&former]).await?.get(0) {
             return Ok(None);
         }
         let mut head = None;
         if State::of(transaction, base, former).await?.is_some() {
             head = Some(self::head(transaction, base, former).await?);
-            transaction.execute(&*database.sql("select seriatim.log_drop($1)"), &[&former]).await?;
+            transaction.execute(&*database.sql(DROP), &[&former]).await?;
         }
         Ok(Some(Before { head }))
     }
@@ -175,8 +184,7 @@ impl Before {
 
 /// Two processes that open or close feeds of one table take turns.
 async fn alone(client: &impl GenericClient, table: u32) -> Result<(), Fault> {
-    let lock = "select pg_advisory_xact_lock(hashtextextended('seriatim log', $1::oid::bigint))";
-    client.query(lock, &[&table]).await?;
+    client.query(TURN, &[&table]).await?;
     Ok(())
 }
 
@@ -198,11 +206,7 @@ async fn positions(
     table: u32,
     name: &str,
 ) -> Result<Vec<i64>, Fault> {
-    let sql = base.database.sql(
-        "select positions from seriatim.log_consumer \
-         where log = (select id from seriatim.log where watched::oid = $1) and name = $2",
-    );
-    let row = transaction.query_opt(&*sql, &[&table, &name]).await?;
+    let row = transaction.query_opt(&*base.database.sql(POSITIONS), &[&table, &name]).await?;
     Ok(row.map(|row| row.get(0)).unwrap_or_default())
 }
 
@@ -218,11 +222,9 @@ pub(super) async fn register(
     let (database, names) = (&base.database, &base.settings.names);
     let name = consumer_name(consumer);
     let behind = positions(transaction, base, table.oid, &name).await?;
-    transaction
-        .execute(&*database.sql("select seriatim.log_forget($1::oid::regclass, $2)"), &[&table.oid, &name])
-        .await?;
+    transaction.execute(&*database.sql(FORGET), &[&table.oid, &name]).await?;
     let rows = *start == Start::Beginning;
-    let sql = database.sql("select seriatim.log_register($1::oid::regclass, $2, $3)");
+    let sql = database.sql(REGISTER);
     let mut number: i64 = transaction.query_one(&*sql, &[&table.oid, &name, &rows]).await?.get(0);
     let elsewhere = match start {
         Start::Time(time) => {
@@ -233,13 +235,9 @@ pub(super) async fn register(
     };
     if let Some(elsewhere) = elsewhere {
         number = elsewhere;
-        let sql = database.sql(
-            "update seriatim.log_consumer set begins = $3, positions = array_append($4, $3) \
-             where log = (select id from seriatim.log where watched::oid = $1) and name = $2",
-        );
         // Only one partition may be meant: what others still need is kept until they say where they are.
         let behind = if matches!(start, Start::Position(_)) { behind } else { Vec::new() };
-        transaction.execute(&*sql, &[&table.oid, &name, &number, &behind]).await?;
+        transaction.execute(&*database.sql(MOVED), &[&table.oid, &name, &number, &behind]).await?;
     }
     let capture = match registry::entry(transaction, database, Kind::Log, table.oid, key, names).await? {
         Some(entry) => entry.id,
@@ -271,8 +269,7 @@ async fn since(
     table: u32,
     time: Timestamp,
 ) -> Result<Option<i64>, Fault> {
-    let row =
-        client.query_one("select (extract(epoch from clock_timestamp()) * 1000000)::bigint", &[]).await?;
+    let row = client.query_one(NOW, &[]).await?;
     let now = registry::time(row.get(0));
     if time > now {
         return Err(base.settings.names.in_the_future(time, now).into());
@@ -295,18 +292,9 @@ pub(super) async fn close(base: &Base, consumer: &Consumer) -> Result<(), Fault>
     let left = registry::forget(&transaction, database, registration.capture, consumer).await?;
     if let Some(entry) = entry {
         alone(&transaction, entry.relation).await?;
-        let forget = database.sql(
-            "delete from seriatim.log_consumer c using seriatim.log l \
-             where c.log = l.id and l.watched::oid = $1 and c.name = $2",
-        );
-        transaction.execute(&*forget, &[&entry.relation, &consumer_name(consumer)]).await?;
+        transaction.execute(&*database.sql(DELETE), &[&entry.relation, &consumer_name(consumer)]).await?;
         if left == 0 {
-            let drop = database.sql(
-                "select seriatim.log_drop(l.watched::oid) from seriatim.log l \
-                 where l.watched::oid = $1 and l.by_program \
-                   and not exists (select 1 from seriatim.log_consumer c where c.log = l.id)",
-            );
-            transaction.execute(&*drop, &[&entry.relation]).await?;
+            transaction.execute(&*database.sql(DROP_UNUSED), &[&entry.relation]).await?;
             registry::delete(&transaction, database, entry.id).await?;
         }
     }
@@ -343,7 +331,7 @@ fn refuse_unfit(base: &Base, state: &State) -> Result<(), SourceError> {
 }
 
 async fn problems(client: &impl GenericClient, base: &Base, table: u32) -> Result<Vec<String>, Fault> {
-    let sql = base.database.sql("select * from seriatim.log_problems($1::oid::regclass)");
+    let sql = base.database.sql(PROBLEMS);
     Ok(client.query(&*sql, &[&table]).await?.iter().map(|row| row.get(0)).collect())
 }
 
@@ -360,9 +348,7 @@ pub(super) async fn refuse_problems(
 
 async fn repair(client: &impl GenericClient, base: &Base, table: u32) -> Result<(), Fault> {
     if !problems(client, base, table).await?.is_empty() {
-        let mended = client
-            .execute(&*base.database.sql("select seriatim.log_repair($1::oid::regclass)"), &[&table])
-            .await;
+        let mended = client.execute(&*base.database.sql(REPAIR), &[&table]).await;
         mended.map_err(|cause| refused(base, cause))?;
     }
     Ok(())

@@ -12,6 +12,7 @@ use super::read::hash_of;
 use crate::capture::fault::Fault;
 use crate::capture::kind::Base;
 
+const WAITING: &str = include_str!("../../../queries/log_waiting.sql");
 const HOLDER: &str = include_str!("../../../queries/log_holder.sql");
 const STALE: &str = include_str!("../../../queries/log_stale.sql");
 
@@ -43,11 +44,7 @@ pub(super) async fn lag(log: &Log, base: &Base, cursors: &[Cursor]) -> Result<Ve
     // One snapshot for both: what gets its number in between would be counted twice.
     let isolated = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
     let client = isolated.start().await?;
-    let sql = format!(
-        "select {}.\"{}_unsequenced\"(1000000), (extract(epoch from clock_timestamp()) * 1000000)::bigint",
-        base.database.schema(),
-        state.name
-    );
+    let sql = base.database.sql(WAITING).replace("LOG", &state.name);
     let row = client.query_one(&sql, &[]).await?;
     let (waiting, now): (i64, i64) = (row.get(0), row.get(1));
     let statement = client.prepare_cached(&watched.places).await?;

@@ -32,6 +32,7 @@ use books::{State, Watched, consumer_name, head, place};
 use place::Rows;
 use shown::Shown;
 
+const CONSUMED: &str = include_str!("../../../queries/log_consumed.sql");
 const NOTE: &str = include_str!("../../../queries/log_note.sql");
 
 /// A log as a feed. Remembers the table from one call to the next: it may be renamed meanwhile.
@@ -124,7 +125,7 @@ impl Capturing for Log {
         if client.execute(&*base.database.sql(NOTE), &[&feed, &store, slowest]).await? == 0 {
             return Err(base.settings.names.not_registered(store).into());
         }
-        let sql = base.database.sql("select seriatim.log_consumed($1::oid::regclass, $2, variadic $3)");
+        let sql = base.database.sql(CONSUMED);
         let pruned: i64 = client.query_one(&*sql, &[&oid, &consumer_name(consumer), &numbers]).await?.get(0);
         Ok(pruned.max(0) as u64)
     }

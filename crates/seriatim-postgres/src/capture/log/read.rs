@@ -17,6 +17,10 @@ use crate::capture::registry::time;
 use crate::capture::slices::Slices;
 use crate::database::Client;
 
+const LOOK: &str = include_str!("../../../queries/log_look.sql");
+const SEQUENCE: &str = include_str!("../../../queries/log_sequence.sql");
+const LIST: &str = include_str!("../../../queries/log_list.sql");
+
 /// How many existing rows are listed at once, when a consumer that wants them has nothing else to do. Changes wait no longer
 /// than it takes to handle so many.
 const LISTED_AT_ONCE: i32 = 1000;
@@ -101,11 +105,7 @@ impl Pass<'_> {
 
     /// Looks how far the log is, and gives numbers to what is committed and has none.
     async fn look(&self) -> Result<Before, Fault> {
-        let (schema, name) = (self.base.database.schema(), &self.state.name);
-        let look = format!(
-            "select {schema}.\"{name}_unsequenced\"(1), \
-             (select coalesce(max(modified_seq_id), 0) from {schema}.\"{name}_places\")"
-        );
+        let look = self.base.database.sql(LOOK).replace("LOG", &self.state.name);
         let statement = self.client.prepare_cached(&look).await?;
         let row = self.client.query_one(&statement, &[]).await?;
         let (waiting, last): (i64, i64) = (row.get(0), row.get(1));
@@ -114,7 +114,7 @@ impl Pass<'_> {
 
     /// Says whether all that was committed before has a number now.
     async fn sequence(&self) -> Result<bool, Fault> {
-        let sql = self.base.database.sql("select seriatim.log_sequence($1, $2)");
+        let sql = self.base.database.sql(SEQUENCE);
         let statement = self.client.prepare_cached(&sql).await?;
         let given: Option<i64> = self.client.query_one(&statement, &[&self.state.id, &BATCH]).await?.get(0);
         Ok(given.is_some_and(|given| given < i64::from(BATCH)))
@@ -129,7 +129,7 @@ impl Pass<'_> {
     }
 
     async fn list(&self) -> Result<(), Fault> {
-        let sql = self.base.database.sql("select seriatim.log_list($1::oid::regclass, $2)");
+        let sql = self.base.database.sql(LIST);
         self.client.query_one(&*sql, &[&self.watched.table.oid, &LISTED_AT_ONCE]).await?;
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::capture::fault::Fault;
 use crate::capture::kind::Base;
 use crate::database::Client;
 
+const EXISTS: &str = include_str!("../../../queries/relation_exists.sql");
 const SHOWN: &str = include_str!("../../../queries/log_shown.sql");
 const SHOW: &str = include_str!("../../../queries/log_show.sql");
 const STORE_HERE: &str = include_str!("../../../queries/log_store_here.sql");
@@ -32,7 +33,7 @@ impl Shown {
     /// For this consumer from now on.
     pub(super) async fn to(&self, client: &Client, base: &Base, consumer: &Consumer) -> Result<(), Fault> {
         let stores = format!("{}.store", base.database.schema());
-        let has_store = client.query_one("select to_regclass($1) is not null", &[&stores]).await?.get(0);
+        let has_store = client.query_one(EXISTS, &[&stores]).await?.get(0);
         let here = has_store
             && client.query_one(&*base.database.sql(STORE_HERE), &[&consumer.store.as_str()]).await?.get(0);
         self.set((!here).then(|| Noted { consumer: consumer.clone(), upto: i64::MIN }));

@@ -1,0 +1,2 @@
+-- Takes a log out.
+select seriatim.log_drop($1)

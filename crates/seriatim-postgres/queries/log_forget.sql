@@ -1,0 +1,2 @@
+-- Forgets a consumer of a log, if it has it.
+select seriatim.log_forget($1::oid::regclass, $2)

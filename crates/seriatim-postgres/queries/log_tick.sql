@@ -1,0 +1,2 @@
+-- Gives numbers to what is committed in any log.
+select seriatim.log_tick()

@@ -1,0 +1,2 @@
+-- Hears when anybody has ticked.
+listen seriatim_tick
