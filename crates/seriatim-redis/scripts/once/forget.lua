@@ -1,5 +1,6 @@
+
 -- Forgets a signal, if this attempt is its last one. ARGV: prefix, signal, attempt.
-local attempt = redis.call('HGET', key, 'attempt')
+local attempt = call('HGET', key, 'attempt')
 if attempt and attempt ~= ARGV[3] then return 0 end
 forget()
 return 1

@@ -1,2 +1,3 @@
+
 -- All that is known about a signal. ARGV: prefix, signal.
 return record(signal, true)

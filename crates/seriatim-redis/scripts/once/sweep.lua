@@ -1,8 +1,9 @@
+
 -- Removes some signals that have expired, and runs of which nothing was heard for long. ARGV: prefix, '', how many at most.
-local old = redis.call('ZRANGE', removable, '-inf', math.floor(now / 1000000), 'BYSCORE', 'LIMIT', 0, ARGV[3])
+local old = call('ZRANGE', removable, '-inf', math.floor(now / 1000000), 'BYSCORE', 'LIMIT', 0, ARGV[3])
 for _, name in ipairs(old) do
-  redis.call('DEL', key_of(name))
-  redis.call('ZREM', index, name)
-  redis.call('ZREM', removable, name)
+  call('DEL', prefix .. 'once:' .. name)
+  call('ZREM', index, name)
+  call('ZREM', removable, name)
 end
 return #old

@@ -16,11 +16,10 @@ pub(super) fn name(signal: &Signal) -> String {
 
 /// The number of an attempt, or the record that kept it out.
 pub(super) fn started(answer: Value) -> Result<Started> {
-    let mut parts = Parts::of(answer)?;
-    match parts.0.len() {
-        1 => Ok(Started::Claimed { number: parts.number()? }),
-        _ => Ok(Started::Found(Box::new(read(parts)?))),
+    if let Value::Int(number) = answer {
+        return Ok(Started::Claimed { number: number.cast_unsigned() });
     }
+    Ok(Started::Found(Box::new(read(Parts::of(answer)?)?)))
 }
 
 /// A record, if there is one.

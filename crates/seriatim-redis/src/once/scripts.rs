@@ -2,11 +2,12 @@
 
 use crate::script::Script;
 
-/// A script of the ledger, with what all of them share before it.
+/// A script of the ledger, after the parts that it needs and what all of them share.
 macro_rules! script {
-    ($file:literal) => {
+    ($file:literal $(, $part:literal)*) => {
         Script::new(concat!(
             include_str!("../../scripts/once/common.lua"),
+            $(include_str!(concat!("../../scripts/once/parts/", $part)),)*
             include_str!(concat!("../../scripts/once/", $file))
         ))
     };
@@ -29,15 +30,15 @@ pub(super) struct Scripts {
 impl Scripts {
     pub(super) fn new() -> Self {
         Scripts {
-            start: script!("start.lua"),
-            extend: script!("extend.lua"),
-            complete: script!("complete.lua"),
-            fail: script!("fail.lua"),
-            doubt: script!("doubt.lua"),
-            resolve: script!("resolve.lua"),
-            forget: script!("forget.lua"),
-            show: script!("show.lua"),
-            list: script!("list.lua"),
+            start: script!("start.lua", "life.lua", "claim.lua", "new.lua", "record.lua"),
+            extend: script!("extend.lua", "life.lua", "open.lua"),
+            complete: script!("complete.lua", "complete.lua"),
+            fail: script!("fail.lua", "open.lua", "forget.lua"),
+            doubt: script!("doubt.lua", "open.lua"),
+            resolve: script!("resolve.lua", "complete.lua", "forget.lua"),
+            forget: script!("forget.lua", "forget.lua"),
+            show: script!("show.lua", "life.lua", "record.lua"),
+            list: script!("list.lua", "life.lua", "record.lua"),
             sweep: script!("sweep.lua"),
         }
     }

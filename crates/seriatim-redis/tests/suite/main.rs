@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod once_conformance;
+mod once_failover;
 mod once_processes;
 mod queue_conformance;
 mod queue_keys;
