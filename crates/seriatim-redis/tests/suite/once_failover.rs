@@ -32,6 +32,15 @@ impl Node {
             None => ("NO", "ONE".to_owned()),
         };
         redis::cmd("REPLICAOF").arg(host).arg(port).exec_async(&mut self.link).await.unwrap();
+        // A server begins a new life when its first replica joins: what is claimed before counts for nothing after.
+        while master.is_some() && !self.says("master_link_status:up").await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn says(&mut self, line: &str) -> bool {
+        let mut asking = redis::cmd("INFO");
+        asking.arg("replication").query_async::<String>(&mut self.link).await.unwrap().contains(line)
     }
 
     async fn claims(&self, claim: &Claim) {

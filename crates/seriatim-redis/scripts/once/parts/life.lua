@@ -1,7 +1,7 @@
 
--- Which life of which server this is: another one may have another clock. A server draws a new id for its stream of writes whenever it starts
--- or begins to be a master; as a replica it shows its master's, and then it says nothing. Looked for as plain text: a pattern is tried at every
--- letter.
+-- Which life of which server this is: another one may have another clock. A server draws a new id for its stream of writes when it starts, when it
+-- becomes a master, and when its first replica joins. A replica shows its master's: it says nothing. Looked for as plain text: a pattern is tried
+-- at every letter.
 local function life()
   local info = call('INFO', 'replication')
   local _, before = string.find(info, 'master_replid:', 1, true)
