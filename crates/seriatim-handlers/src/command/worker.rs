@@ -67,8 +67,12 @@ impl Worker {
         let (reply, outcome) = oneshot::channel();
         // Each word wakes this task: it is not said to nobody.
         let (done, heard) = tell.map(|_| mpsc::unbounded_channel()).unzip();
-        let mut lines = Vec::with_capacity(changes.len() * 256);
-        for change in changes {
+        let mut lines = Vec::with_capacity(512);
+        for (index, change) in changes.iter().enumerate() {
+            if index == 1 {
+                // Most changes of a feed are about as long as the first: growing would copy them all.
+                lines.reserve((lines.len() + lines.len() / 8) * changes.len());
+            }
             change.write_json(&mut lines);
             lines.push(b'\n');
         }
