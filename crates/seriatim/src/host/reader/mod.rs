@@ -119,6 +119,7 @@ pub(super) fn spawn(feed: Arc<dyn Feed>, idle: Duration) -> ReaderHandle {
         turn: 0,
         end: None,
         gathering: Gathering::default(),
+        silent: HashSet::new(),
         failed: 0,
         rests_until: None,
     };
@@ -142,6 +143,8 @@ struct Reader {
     /// Where the last pass ended if it found nothing, and whom it told so.
     end: Option<End>,
     gathering: Gathering,
+    /// Partitions that were waited for in vain, until they ask.
+    silent: HashSet<Partition>,
     /// How many passes have failed in a row, and until when there is none.
     failed: u32,
     rests_until: Option<Instant>,
@@ -240,7 +243,11 @@ impl Reader {
         let open = locked(&self.open);
         match self.reads_ahead {
             // A pass serves those whom it knows whether they ask or not.
-            true => self.gathering.first(open.keys().all(|partition| self.shelf.knows(*partition))),
+            true => {
+                let known =
+                    |partition: &Partition| self.shelf.knows(*partition) || self.silent.contains(partition);
+                self.gathering.first(open.keys().all(known))
+            }
             false => self.gathering.again(open.len(), &self.asking()),
         }
     }
@@ -285,6 +292,9 @@ impl Reader {
 
     fn begin(&mut self, cursors: Vec<Cursor>) {
         self.end = None;
+        let open = locked(&self.open);
+        self.silent = open.keys().copied().filter(|partition| !self.shelf.knows(*partition)).collect();
+        drop(open);
         let (feed, began) = (Arc::clone(&self.feed), clock::now());
         self.passing.spawn(async move {
             let found = feed.read(&cursors, LIMIT).await;

@@ -223,3 +223,12 @@ async fn what_failed_while_nobody_asked_is_tried_again_when_somebody_does() {
     assert_eq!(ids.len() + slice.changes.len(), 4_000);
     assert!(scene.passes() > passes);
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_never_asks_is_waited_for_once() {
+    let scene = Scene::new(2, 1_000, true);
+    let began = clock::now();
+    assert!(!scene.read_all(0, 0).await.is_empty());
+    assert!(scene.passes() > 4);
+    assert!(began.elapsed() < Duration::from_millis(5), "{:?}", began.elapsed());
+}
