@@ -72,7 +72,7 @@ async fn measure(
     let rows = sizes.behind + sizes.drained;
     let database = Database::connect(&server.url())?;
     progress(&format!("writing {rows} rows to PostgreSQL"));
-    let client = database.users_client().await?;
+    let client = database.users_client("").await?;
     client.batch_execute(include_str!("../sql/dated_orders_postgres.sql")).await?;
     client.execute(include_str!("../sql/dated_insert_postgres.sql"), &[&rows]).await?;
     client.batch_execute(include_str!("../sql/dated_index_postgres.sql")).await?;
@@ -108,7 +108,7 @@ type Order = (i64, String, i32, String, Timestamp);
 
 /// Reads the same rows page by page, each from the last row of the page before it.
 async fn bare_pages(database: &Database, sizes: Sizes) -> anyhow::Result<f64> {
-    let client = database.users_client().await?;
+    let client = database.users_client("").await?;
     let statement = client.prepare(include_str!("../sql/dated_page_postgres.sql")).await?;
     let began = clock::now();
     let (mut last, mut count) = ((Timestamp::from_millisecond(sizes.behind)?, sizes.behind), 0);

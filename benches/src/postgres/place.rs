@@ -33,7 +33,7 @@ impl Place {
         let mut url = url::Url::parse(server).context("the URL of the server")?;
         url.set_path(&name);
         let server = Database::connect(server)?;
-        server.users_client().await?.batch_execute(&format!("create database {name}")).await?;
+        server.users_client("").await?.batch_execute(&format!("create database {name}")).await?;
         let place = Place { server, name, database: Database::connect(url.as_str())?, url: url.into() };
         let session = place.session().await?;
         session.batch_execute(include_str!("../../sql/postgres/orders.sql")).await?;
@@ -42,7 +42,7 @@ impl Place {
 
     /// A connection as an application has it.
     pub(super) async fn session(&self) -> anyhow::Result<Client> {
-        Ok(self.database.users_client().await?)
+        Ok(self.database.users_client("").await?)
     }
 
     pub(super) fn source(&self) -> anyhow::Result<Source> {
@@ -79,7 +79,7 @@ impl Place {
     /// Drops the database, whoever is connected to it.
     pub(super) async fn remove(self) -> anyhow::Result<()> {
         let drop = format!("drop database {} with (force)", self.name);
-        Ok(self.server.users_client().await?.batch_execute(&drop).await?)
+        Ok(self.server.users_client("").await?.batch_execute(&drop).await?)
     }
 }
 

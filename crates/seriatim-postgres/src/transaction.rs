@@ -153,8 +153,12 @@ impl<E: Effect> InTransaction<E> {
     ) -> Result<(), CommitError> {
         let lease = &*context.lease;
         self.refuse_in_doubt(lease)?;
-        let mut client =
-            self.database.users_client().await.map_err(StoreError::from).map_err(nothing_done)?;
+        let mut client = self
+            .database
+            .users_client(lease.id.feed.as_str())
+            .await
+            .map_err(StoreError::from)
+            .map_err(nothing_done)?;
         let before = |cause| nothing_done(self.database.error(DOING, cause).into());
         let transaction = client
             .build_transaction()

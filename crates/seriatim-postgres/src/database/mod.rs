@@ -14,8 +14,9 @@ mod tls;
 mod url;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
@@ -37,7 +38,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a call waits for a connection that others use.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The most connections of each of the two pools. A lease's checkpoint is one short statement, so a few serve many partitions.
+/// The most connections for Seriatim's own statements, and for those of each feed's handler. A lease's checkpoint is one short statement, so a few serve many partitions.
 const POOL: usize = 12;
 
 /// The most connections that read changes at the same time, for all feeds.
@@ -60,8 +61,8 @@ struct Shared {
     tls: MakeRustlsConnect,
     /// For Seriatim's own statements.
     own: Pool,
-    /// For handlers' statements: as the role's settings say, and never in the way of renewals.
-    users: Pool,
+    /// For handlers' statements: as the role's settings say, and never in the way of renewals, nor of other feeds' handlers.
+    users: Mutex<HashMap<String, Pool>>,
     /// For reading changes. Its connections live on the reading thread.
     readers: Pool,
     reading: OnceCell<Reading>,
@@ -77,7 +78,7 @@ impl Database {
         let address = Address::parse(url)?;
         let tls = tls::connector(&address)?;
         let own = pool(&address, &tls, POOL, Some(own_settings()))?;
-        let users = pool(&address, &tls, POOL, None)?;
+        let users = Mutex::default();
         let readers = pool(&address, &tls, READING, Some(own_settings()))?;
         let (reading, looked) = (OnceCell::new(), OnceCell::new());
         Ok(Database { shared: Arc::new(Shared { address, tls, own, users, readers, reading, looked }) })
@@ -89,10 +90,23 @@ impl Database {
         self.shared.own.get().await.map_err(|cause| self.no_connection(cause))
     }
 
-    /// A connection for users' statements, with the role's own search path and settings.
-    pub async fn users_client(&self) -> Result<Client, PostgresError> {
+    /// A connection for users' statements on behalf of a feed, with the role's own search path and settings. Feeds do not wait for
+    /// connections that others use.
+    pub async fn users_client(&self, feed: &str) -> Result<Client, PostgresError> {
         self.refuse_shared_sessions().await?;
-        self.shared.users.get().await.map_err(|cause| self.no_connection(cause))
+        let users = self.users(feed)?;
+        users.get().await.map_err(|cause| self.no_connection(cause))
+    }
+
+    fn users(&self, feed: &str) -> Result<Pool, PostgresError> {
+        let Shared { address, tls, users, .. } = &*self.shared;
+        let mut users = users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = users.get(feed) {
+            return Ok(pool.clone());
+        }
+        let made = pool(address, tls, POOL, None)?;
+        users.insert(feed.to_owned(), made.clone());
+        Ok(made)
     }
 
     /// Does work that takes in many rows, with a connection for Seriatim's own statements, on a thread of its own.
@@ -174,7 +188,9 @@ impl Database {
         if error.is_read_only() {
             // After a failover these connections lead to the old primary; new ones may lead to the new one.
             let Shared { own, users, readers, .. } = &*self.shared;
-            [own, users, readers].into_iter().for_each(|pool| drop(pool.retain(|_, _| false)));
+            let users = users.lock().unwrap_or_else(PoisonError::into_inner);
+            let pools = users.values().chain([own, readers]);
+            pools.for_each(|pool| drop(pool.retain(|_, _| false)));
         }
         error
     }

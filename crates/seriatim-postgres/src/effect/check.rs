@@ -46,7 +46,7 @@ impl SqlEffect {
         for statements in std::iter::once(&self.sql).chain(&self.delete_sql) {
             check_names(statements, &known)?;
         }
-        let client = database.users_client().await?;
+        let client = database.users_client("").await?;
         for statement in std::iter::once(&self.sql).chain(&self.delete_sql).flat_map(|text| text.iter()) {
             prepare(&client, database, statement).await?;
         }

@@ -29,7 +29,8 @@ impl SqlHandler {
 #[async_trait]
 impl Handler for SqlHandler {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
-        let mut client = self.database.users_client().await.map_err(Failure::target)?;
+        let feed = context.lease.id.feed.as_str();
+        let mut client = self.database.users_client(feed).await.map_err(Failure::target)?;
         let transaction = client
             .build_transaction()
             .isolation_level(IsolationLevel::ReadCommitted)

@@ -16,7 +16,7 @@ pub type ColumnTypes = Vec<(String, Type)>;
 impl SqlEffect {
     /// Gives the parameters the types of the columns they are named after, in the statements that can be read so.
     pub async fn with_types(self, database: &Database, types: &ColumnTypes) -> Result<Self, PostgresError> {
-        let client = database.users_client().await?;
+        let client = database.users_client("").await?;
         let mut effect = self;
         for statements in std::iter::once(&mut effect.sql).chain(&mut effect.delete_sql) {
             let mut settled = statements.to_vec();

@@ -6,7 +6,7 @@ use seriatim::handler::{CommitError, Context, FailureKind, TransactionalHandler}
 use seriatim::store::{Checkpoint, ParkedFailure, ParkedState, Parking, Store, StoreError, Unparking};
 use seriatim::{Change, Failure, Position, Value};
 use seriatim_postgres::tokio_postgres::Transaction;
-use seriatim_postgres::{PostgresStore, in_transaction};
+use seriatim_postgres::{Database, PostgresStore, in_transaction};
 
 use crate::support::{Place, change, context, join, own, see};
 
@@ -52,6 +52,19 @@ async fn effect_and_checkpoint_happen_together() {
     assert_eq!(place.number(SEEN).await, 1);
     assert_eq!(see(&store).await.position, Position::number(2));
     assert_eq!(store.parked(&lease.id.feed, None).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_feed_whose_handlers_keep_all_their_connections_keeps_no_other_waiting() {
+    let place = Place::new();
+    let database = Database::connect(place.url()).unwrap();
+    let mut kept = Vec::new();
+    while let Ok(client) = tokio::time::timeout(Duration::from_secs(1), database.users_client("slow")).await {
+        kept.push(client.unwrap());
+        assert!(kept.len() < 50, "there is no bound");
+    }
+    let other = tokio::time::timeout(Duration::from_secs(10), database.users_client("other")).await;
+    assert!(other.expect("it waits for the slow one").is_ok());
 }
 
 /// The change 1 of object 9 is parked, and is tried again.
