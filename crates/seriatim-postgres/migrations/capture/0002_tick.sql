@@ -1,11 +1,17 @@
 -- The sequencer: who may tick, when, and what a tick notes.
 
--- The name that a column has now. Declared immutable so that plans have it as a constant: a plan is made anew when the table's
--- definition changes, and with it this.
+-- The name that a column has now, also for a transaction whose snapshot is older. Looked up every time: for plans that nothing
+-- tells to be made anew.
+create function seriatim.column_name_now(relation oid, number int2) returns text
+language sql stable parallel safe as $$
+    select (pg_catalog.pg_identify_object_as_address('pg_catalog.pg_class'::pg_catalog.regclass, relation, number)).object_names[3]
+$$;
+
+-- The same, declared immutable so that plans have it as a constant: a plan is made anew when the table's definition changes, and
+-- with it this.
 create function seriatim.column_name(relation oid, number int2) returns text
 language sql immutable parallel safe as $$
-    select a.attname::pg_catalog.text from pg_catalog.pg_attribute a
-    where a.attrelid operator(pg_catalog.=) relation and a.attnum operator(pg_catalog.=) number and not a.attisdropped
+    select (pg_catalog.pg_identify_object_as_address('pg_catalog.pg_class'::pg_catalog.regclass, relation, number)).object_names[3]
 $$;
 
 -- Refuses to go on in a transaction whose snapshot may be older than the sequencer's lock, or that has written already.
@@ -141,11 +147,4 @@ language sql stable set search_path = pg_catalog as $$
                    and g.tgtype & 1 = 1 and g.tgtype & 2 = 0 and g.tgname !~ '^!seriatim_')
         or exists (select 1 from pg_constraint k where k.conrelid = relation and k.confrelid = relation and k.contype = 'f'
                    and (k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd')))
-$$;
-
--- The same as column_name, looked up every time: for plans that nothing tells to be made anew.
-create function seriatim.column_name_now(relation oid, number int2) returns text
-language sql stable parallel safe as $$
-    select a.attname::pg_catalog.text from pg_catalog.pg_attribute a
-    where a.attrelid operator(pg_catalog.=) relation and a.attnum operator(pg_catalog.=) number and not a.attisdropped
 $$;

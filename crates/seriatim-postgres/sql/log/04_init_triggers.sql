@@ -7,6 +7,7 @@
 -- The statement that notes what an event did, with the names that the columns have now. Null when a column is gone. The rows of
 -- row-level triggers are what `new_row` and `old_row` say.
 -- A row that is written as it was is left alone. A key that changed is a delete of the old one and an insert of the new one.
+-- Joins are full ones: no other is safe from being done row by row for many rows, with a plan that was kept from few.
 create or replace function seriatim.log_note(entry seriatim.log, event text, level text, new_row text, old_row text) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -26,8 +27,9 @@ begin
             'where [[seriatim_new.{w} is null| or ]] or [[seriatim_old.{w} is null| or ]] or seriatim_new *<> seriatim_old'
         else
             'select [[seriatim_new.{w}|, ]], {noted}, false '
-            'from new_rows seriatim_new left join old_rows seriatim_old on [[seriatim_new.{w} = seriatim_old.{w}| and ]] '
-            'where [[seriatim_old.{w} is null| or ]] or seriatim_new *<> seriatim_old'
+            'from new_rows seriatim_new full join old_rows seriatim_old on [[seriatim_new.{w} = seriatim_old.{w}| and ]] '
+            'where case when [[seriatim_new.{w} is null| or ]] then false when [[seriatim_old.{w} is null| or ]] then true '
+            'else seriatim_new *<> seriatim_old end'
         end
         when 'ROW insert' then 'select [[{new}.{w}|, ]], {noted}, false'
         when 'ROW delete' then 'select [[{old}.{w}|, ]], {noted}, true'

@@ -92,6 +92,29 @@ async fn each_change_of_a_transaction_that_committed_late_is_looked_at_a_few_tim
     assert!(looked < 10 * ROWS, "{looked} rows were looked at");
 }
 
+/// Statements after which the server may keep a plan for few rows.
+const SMALL: [&str; 3] = [
+    "update orders set amount = 0 where id = 0",
+    "update orders set amount = 0 where id = 1",
+    "update orders set id = -1 where id = 1; update orders set id = 1 where id = -1",
+];
+
+#[tokio::test]
+async fn whoever_changed_few_rows_before_is_not_slow_to_change_many() {
+    let shop = Shop::with(ORDERS).await;
+    shop.sql("insert into orders select g, 0 from generate_series(1, 10000) g").await;
+    let mut follower = shop.follow(Start::Now).await;
+    for small in SMALL {
+        let writer = shop.session().await;
+        run(&writer, small).await;
+        // It takes a tenth of a second.
+        run(&writer, "set statement_timeout = '20s'; update orders set amount = amount + 1").await;
+        run(&writer, "update orders set id = -id; update orders set id = -id").await;
+    }
+    let amounts = follower.all().await;
+    assert_eq!(amounts.len(), 3 * (10_000 + 2 * 20_000) + 1 + 4);
+}
+
 /// Handles only as many changes as it is let, one object not at all before it is let go, and another one never.
 struct Reluctant {
     done: Mutex<HashSet<i64>>,

@@ -1,7 +1,9 @@
 //! Tables of all kinds, and what becomes of them while they are watched.
 
-use seriatim::FeedName;
+use std::collections::{BTreeMap, BTreeSet};
+
 use seriatim::source::{Feed, Install, Start};
+use seriatim::{FeedName, Partition};
 
 use crate::journal_kit::{Follower, LIMIT, ORDERS, Shop, by_key, consumer, expected, run, told};
 
@@ -126,6 +128,30 @@ async fn a_key_that_is_renamed_before_its_changes_are_read_is_found_in_all_of_th
         changes[0].key.as_ref().map(seriatim::Key::hash),
         changes[1].key.as_ref().map(seriatim::Key::hash)
     );
+}
+
+#[tokio::test]
+async fn a_key_that_was_renamed_behind_an_old_snapshot_stays_in_its_partition() {
+    let partitioned = "create table orders (id bigint primary key, amount int) partition by range (id);
+                       create table all_orders partition of orders default";
+    for schema in [ORDERS, partitioned] {
+        let shop = Shop::with(schema).await;
+        let mut follower = shop.follow(Start::Now).await;
+        shop.sql("insert into orders select g, 0 from generate_series(1, 20) g").await;
+        let late = shop.session().await;
+        run(&late, "begin isolation level repeatable read; select from pg_class").await;
+        shop.sql("alter table orders rename column id to number").await;
+        run(&late, "update orders set amount = 1; commit").await;
+        // Whatever it has kept of that moment is still there.
+        run(&late, "update orders set amount = 2").await;
+        let mut partitions: BTreeMap<u64, BTreeSet<Partition>> = BTreeMap::new();
+        for change in follower.all().await {
+            let key = change.key.as_ref().unwrap().hash();
+            partitions.entry(key).or_default().insert(change.partition);
+        }
+        assert_eq!(partitions.len(), 20);
+        assert!(partitions.values().all(|of_one| of_one.len() == 1), "{partitions:?}");
+    }
 }
 
 #[tokio::test]

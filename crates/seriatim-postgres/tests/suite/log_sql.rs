@@ -69,6 +69,24 @@ async fn a_consumer_in_sql_alone_handles_each_change_once_and_parks_what_fails()
 }
 
 #[tokio::test]
+async fn whoever_changed_few_rows_before_is_not_slow_to_change_many() {
+    for init in ["'orders'", "'orders', deletes => false"] {
+        let shop = Shop::with(ORDERS).await;
+        shop.sql("insert into orders select g, 0 from generate_series(1, 30000) g").await;
+        shop.init_by_sql(&format!("select seriatim.log_init({init})")).await;
+        for small in ["where false", "where id = 1"] {
+            let writer = shop.place.client().await;
+            writer.batch_execute(&format!("update orders set amount = 0 {small}")).await.unwrap();
+            // It takes a third of a second.
+            let many = "set statement_timeout = '20s'; update orders set amount = amount + 1";
+            writer.batch_execute(many).await.unwrap();
+        }
+        while shop.number("select seriatim.log_id_orders_update_seq(100000)").await > 0 {}
+        assert_eq!(shop.number("select seriatim.log_id_orders_lag(0)").await, 30_000);
+    }
+}
+
+#[tokio::test]
 async fn a_foreign_key_takes_the_key_of_a_deleted_row_along() {
     let shop = Shop::with(ORDERS).await;
     shop.init_by_sql("select seriatim.log_init('orders', foreign_key => true); select seriatim.log_register('orders', 'c')").await;

@@ -208,6 +208,7 @@ impl Journal<'_> {
         }
     }
 
+    /// A full join is the only one that is safe from being done row by row for many rows, with a plan that was kept from few.
     fn pairs_of_rows(&self) -> String {
         if self.table.partitioned {
             return "select pg_catalog.row_to_json(old.*) as before, pg_catalog.row_to_json(new.*) as after offset 0"
@@ -219,7 +220,7 @@ impl Journal<'_> {
             )
         };
         format!(
-            "select o.image as before, n.image as after from {} o join {} n on n.at operator(pg_catalog.=) o.at offset 0",
+            "select o.image as before, n.image as after from {} o full join {} n on n.at operator(pg_catalog.=) o.at offset 0",
             numbered("old_rows"),
             numbered("new_rows")
         )
