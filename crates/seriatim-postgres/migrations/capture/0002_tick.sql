@@ -14,6 +14,16 @@ language sql immutable parallel safe as $$
     select (pg_catalog.pg_identify_object_as_address('pg_catalog.pg_class'::pg_catalog.regclass, relation, number)).object_names[3]
 $$;
 
+-- A value as the text that it has in its row's JSON. The last one is for all other types.
+create function seriatim.json_text(int2) returns text language sql immutable parallel safe as 'select $1::pg_catalog.text';
+create function seriatim.json_text(int4) returns text language sql immutable parallel safe as 'select $1::pg_catalog.text';
+create function seriatim.json_text(int8) returns text language sql immutable parallel safe as 'select $1::pg_catalog.text';
+create function seriatim.json_text(uuid) returns text language sql immutable parallel safe as 'select $1::pg_catalog.text';
+create function seriatim.json_text(text) returns text language sql immutable parallel safe as 'select $1';
+create function seriatim.json_text(varchar) returns text language sql immutable parallel safe as 'select $1::pg_catalog.text';
+create function seriatim.json_text(anyelement) returns text
+language sql stable parallel safe as $$ select pg_catalog.to_json($1) operator(pg_catalog.#>>) '{}' $$;
+
 -- Refuses to go on in a transaction whose snapshot may be older than the sequencer's lock, or that has written already.
 create function seriatim.tick_guard() returns void
 language plpgsql set search_path = pg_catalog as $$

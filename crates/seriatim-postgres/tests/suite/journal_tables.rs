@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use seriatim::change::Change;
 use seriatim::source::{Feed, Install, Start};
 use seriatim::{FeedName, Partition};
 
@@ -144,13 +145,90 @@ async fn a_key_that_was_renamed_behind_an_old_snapshot_stays_in_its_partition() 
         run(&late, "update orders set amount = 1; commit").await;
         // Whatever it has kept of that moment is still there.
         run(&late, "update orders set amount = 2").await;
-        let mut partitions: BTreeMap<u64, BTreeSet<Partition>> = BTreeMap::new();
-        for change in follower.all().await {
-            let key = change.key.as_ref().unwrap().hash();
-            partitions.entry(key).or_default().insert(change.partition);
+        let found = partitions(&follower.all().await);
+        assert_eq!(found.len(), 20);
+        assert!(found.values().all(|of_one| of_one.len() == 1), "{found:?}");
+    }
+}
+
+/// The partitions that each object's changes are in.
+fn partitions(changes: &[Change]) -> BTreeMap<u64, BTreeSet<Partition>> {
+    let mut found: BTreeMap<u64, BTreeSet<Partition>> = BTreeMap::new();
+    for change in changes {
+        found.entry(change.key.as_ref().unwrap().hash()).or_default().insert(change.partition);
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_key_whose_name_another_column_takes_over_stays_the_key() {
+    let shop = Shop::with(ORDERS).await;
+    let mut follower = shop.follow(Start::Now).await;
+    shop.sql("insert into orders select g, 0 from generate_series(1, 20) g").await;
+    shop.sql("alter table orders rename column id to number; alter table orders rename column amount to id")
+        .await;
+    shop.sql("update orders set id = 1000 - number; delete from orders").await;
+    let changes = follower.all().await;
+    let found = partitions(&changes);
+    assert_eq!((changes.len(), found.len()), (60, 20));
+    assert!(found.values().all(|of_one| of_one.len() == 1), "{found:?}");
+}
+
+#[tokio::test]
+async fn an_object_is_in_the_same_partition_when_it_exists_and_when_it_changes() {
+    let columns =
+        "small int2, middle int4, large int8, id uuid, word text, short varchar(40), rest numeric(9, 2)";
+    let values = "select 1, -2, 3 * g, ('00000000-0000-0000-0000-' || lpad(g::text, 12, '0'))::uuid,                   e'\"\\\\ \\t\\u0001\\u20ac ' || g, ' ' || g || ' ', g + 0.5 from generate_series(1, 20) g";
+    let keys = ["small, middle, large, id, word, short", "large", "id", "word", "short", "word, rest"];
+    for key in keys {
+        let shop =
+            Shop::with(&format!("create table orders ({columns}, amount int, primary key ({key}))")).await;
+        shop.sql(&format!("insert into orders {values}")).await;
+        let mut follower = shop.follow(Start::Beginning).await;
+        let mut changes = follower.all().await;
+        shop.sql("update orders set amount = 1; delete from orders").await;
+        changes.extend(follower.all().await);
+        let found = partitions(&changes);
+        assert_eq!((changes.len(), found.len()), (60, 20), "{key}");
+        assert!(found.values().all(|of_one| of_one.len() == 1), "{key}: {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_may_have_the_name_of_anything() {
+    let names = [
+        "noted",
+        "started",
+        "statements",
+        "r",
+        "p",
+        "image",
+        "key_1",
+        "absent",
+        "new_rows",
+        "$seriatim$",
+        "a\"b",
+        "a'b",
+        "a\\b",
+        "seriatim.x",
+    ];
+    for name in names {
+        let quoted = format!("\"{}\"", name.replace('"', "\"\""));
+        let nests = "create function nothing() returns trigger language plpgsql as 'begin return null; end'; \
+                     create trigger nothing after update on orders for each row execute function nothing()";
+        for trigger in ["", nests] {
+            let shop = Shop::with(&format!(
+                "create table orders ({quoted} bigint primary key, amount int); {trigger}"
+            ))
+            .await;
+            let mut follower = shop.follow(Start::Now).await;
+            shop.sql("insert into orders values (1, 1), (2, 2); update orders set amount = 3").await;
+            shop.sql(&format!("update orders set {quoted} = 5 where {quoted} = 1; delete from orders")).await;
+            let changes = follower.all().await;
+            let found = partitions(&changes);
+            assert_eq!((changes.len(), found.len()), (8, 3), "{name}");
+            assert!(found.values().all(|of_one| of_one.len() == 1), "{name}: {found:?}");
         }
-        assert_eq!(partitions.len(), 20);
-        assert!(partitions.values().all(|of_one| of_one.len() == 1), "{partitions:?}");
     }
 }
 

@@ -27,7 +27,7 @@ use super::super::sieve::Sieve;
 use super::emit::Emit;
 use super::position::{Chunk, Filling, Group, Place, RowKey};
 use super::raw::{Moment, Raw};
-use super::triggers::canonical;
+use super::rows::canonical;
 use super::watched::Watched;
 use crate::database::Client;
 use index::Turn;

@@ -5,6 +5,7 @@
 
 mod raw;
 mod position;
+mod rows;
 mod triggers;
 mod nested;
 mod watched;

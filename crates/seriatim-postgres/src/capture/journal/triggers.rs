@@ -1,7 +1,7 @@
 //! The SQL of a journal: its tables, its functions and its triggers. Nothing here touches a database.
 //!
-//! Triggers must never get into a writer's way, so they name no column: a row is noted as JSON, with the names that its columns
-//! have at that moment, and the key is taken out of it by the name that its columns have (see `seriatim.column_name`).
+//! Triggers must never get into a writer's way, so they depend on no column: a row is noted as JSON, with the names that its
+//! columns have at that moment, and its key is found by the name that it has then (see `rows`).
 //! Whatever they use is named with its schema, for the writer's search path is not ours.
 
 use super::super::registry::Known;
@@ -11,9 +11,11 @@ use super::nested;
 /// How many tables the ring has.
 pub(super) const RING: i16 = 3;
 
-/// The row before and after, of a statement that changed one; nothing for any other.
-const ONE_PAIR: &str = "select pg_catalog.row_to_json(o.*) as before, pg_catalog.row_to_json(n.*) as after \
-     from old_rows o cross join new_rows n where not exists (select from new_rows offset 1) offset 0";
+/// The columns of a journal's tables, in their order: rows that come in it need no step more.
+const COLUMNS: &str = "id, xid, op, at, hash, before, after";
+
+/// Where there was no row.
+const NO_IMAGE: &str = "null::pg_catalog.json";
 
 /// A journal whose SQL is written.
 pub(super) struct Journal<'a> {
@@ -121,7 +123,7 @@ impl Journal<'_> {
         };
         format!(
             "create or replace function seriatim.journal_{}_{name}() returns trigger\n\
-             language plpgsql security definer{settings} as $seriatim$\n{body}$seriatim$;\n",
+             language plpgsql security definer{settings} as $seriatim$\n#variable_conflict use_column\n{body}$seriatim$;\n",
             self.id
         )
     }
@@ -132,31 +134,28 @@ impl Journal<'_> {
         if event == Event::Truncate {
             return format!("begin\n{}    return null;\nend\n", self.note(event, &direct));
         }
-        match self.nests() {
-            true => nested::body(self, event, &direct),
-            false => {
-                let counted = if self.pairs(event) { "declare\n    noted bigint;\n" } else { "" };
-                let doubt = nested::doubt(self, &direct);
-                format!("{counted}begin\n{doubt}{}    return null;\nend\n", self.note(event, &direct))
-            }
+        if self.nests() {
+            return nested::body(self, event, &direct);
         }
-    }
-
-    /// Whether the statement pairs rows, and counts them.
-    pub(super) fn pairs(&self, event: Event) -> bool {
-        event == Event::Update
+        let doubt = nested::doubt(self, &direct);
+        let noted = match event {
+            Event::Update => format!("declare\n    noted bigint;\nbegin\n{}", self.update(&direct, &doubt)),
+            _ => format!("begin\n{doubt}{}", self.note(event, &direct)),
+        };
+        format!("{noted}    return null;\nend\n")
     }
 
     /// The statements that note what happened.
     pub(super) fn note(&self, event: Event, target: &Target<'_>) -> String {
-        let image = |rows: &str, row: &str| match self.table.partitioned {
-            true => format!("select pg_catalog.row_to_json({row}.*) as image offset 0"),
-            false => format!("select pg_catalog.row_to_json(r.*) as image from {rows} r offset 0"),
-        };
+        let hash = self.hash_of(&self.keys("r.key"));
         match event {
-            Event::Insert => self.one('i', "after", &image("new_rows", "new"), target),
-            Event::Delete => self.one('d', "before", &image("old_rows", "old"), target),
-            Event::Update => self.update(target),
+            Event::Insert => {
+                self.write(target, 'i', [&hash, NO_IMAGE, "r.image"], &format!("{} r", self.rows("new")))
+            }
+            Event::Delete => {
+                self.write(target, 'd', [&hash, "r.image", NO_IMAGE], &format!("{} r", self.rows("old")))
+            }
+            Event::Update => self.update(target, ""),
             Event::Truncate => {
                 let Target { table, .. } = target;
                 format!("    insert into {table} (id, op) values ({}, 't');\n", self.next())
@@ -164,104 +163,41 @@ impl Journal<'_> {
         }
     }
 
-    fn one(&self, op: char, column: &str, rows: &str, target: &Target<'_>) -> String {
-        let Target { table, column: more, value } = target;
-        format!(
-            "    insert into {table} ({more}id, op, hash, {column})\n    select {value}{}, '{op}', {}, i.image\n    from ({rows}) i;\n",
-            self.next(),
-            self.hash("i.image")
-        )
-    }
-
-    /// Old and new rows stand in the same order. Those that keep their key are noted first; of the others all old keys go before
-    /// any new one comes, since one row's new key may be another's old one.
-    fn update(&self, target: &Target<'_>) -> String {
-        let pairs = self.pairs_of_rows();
-        let Target { table, column: more, value } = target;
-        let (next, key_before, key_after) =
-            (self.next(), self.key_text("p.before"), self.key_text("p.after"));
-        let (hash_before, hash_after) = (self.hash("p.before"), self.hash("p.after"));
+    /// Rows that keep their key are noted first; of the others all old keys go before any new one comes, since one row's new key
+    /// may be another's old one. What comes first is left out where one row of a statement on its own kept its key: most do, and
+    /// then most of the cost is to set the plan up.
+    fn update(&self, target: &Target<'_>, first: &str) -> String {
+        let (before, after) = (self.hash_of(&self.keys("p.before")), self.hash_of(&self.keys("p.after")));
+        let from = |pairs: &str, same| format!("{pairs} p\n    where {}", self.same_key(same));
+        let kept =
+            |pairs: &str| self.write(target, 'u', [&before, "p.before", "p.after"], &from(pairs, true));
+        let pairs = self.pairs();
+        let others = from(&pairs, false);
         let count = if self.table.partitioned { "1" } else { "(select pg_catalog.count(*) from new_rows)" };
-        let same_key = |pairs: &str| {
-            format!(
-                "    insert into {table} ({more}id, op, hash, before, after)\n\
-                 \x20   select {value}{next}, 'u', {hash_before}, p.before, p.after\n    from ({pairs}) p\n\
-                 \x20   where {key_before} is not distinct from {key_after};\n"
-            )
-        };
         let all = format!(
-            "{}    get diagnostics noted = row_count;\n\
-             \x20   if noted operator(pg_catalog.<>) {count} then\n\
-             \x20       insert into {table} ({more}id, op, hash, before)\n\
-             \x20       select {value}{next}, 'd', {hash_before}, p.before\n        from ({pairs}) p\n\
-             \x20       where {key_before} is distinct from {key_after};\n\
-             \x20       insert into {table} ({more}id, op, hash, after)\n\
-             \x20       select {value}{next}, 'i', {hash_after}, p.after\n        from ({pairs}) p\n\
-             \x20       where {key_before} is distinct from {key_after};\n\
-             \x20   end if;\n",
-            same_key(&pairs)
+            "{first}{}    get diagnostics noted = row_count;\n    if noted operator(pg_catalog.<>) {count} then\n{}{}    end if;\n",
+            kept(&pairs),
+            self.write(target, 'd', [&before, "p.before", NO_IMAGE], &others),
+            self.write(target, 'i', [&after, NO_IMAGE, "p.after"], &others)
         );
         match self.table.partitioned {
             true => all,
-            // Most statements change one row, and then most of the cost is to set the plan up: one without pairing is cheaper.
-            false => format!("{}    if not found then\n{all}    end if;\n", same_key(ONE_PAIR)),
+            false => format!("{}    if not found then\n{all}    end if;\n", kept(&self.only_pair())),
         }
     }
 
-    /// A full join is the only one that is safe from being done row by row for many rows, with a plan that was kept from few.
-    fn pairs_of_rows(&self) -> String {
-        if self.table.partitioned {
-            return "select pg_catalog.row_to_json(old.*) as before, pg_catalog.row_to_json(new.*) as after offset 0"
-                .to_owned();
-        }
-        let numbered = |rows: &str| {
-            format!(
-                "(select pg_catalog.row_number() over () as at, pg_catalog.row_to_json(r.*) as image from {rows} r offset 0)"
-            )
-        };
+    /// Writes rows of a source: the hash of the key, and the images before and after.
+    fn write(&self, target: &Target<'_>, op: char, [hash, before, after]: [&str; 3], from: &str) -> String {
+        let Target { table, column, value } = target;
         format!(
-            "select o.image as before, n.image as after from {} o full join {} n on n.at operator(pg_catalog.=) o.at offset 0",
-            numbered("old_rows"),
-            numbered("new_rows")
+            "    insert into {table} ({column}{COLUMNS})\n    select {value}{}, pg_catalog.pg_current_xact_id(), \
+             '{op}'::pg_catalog.\"char\", pg_catalog.clock_timestamp(), {hash}, {before}, {after}\n    from {from};\n",
+            self.next()
         )
     }
 
     pub(super) fn next(&self) -> String {
         format!("pg_catalog.nextval('seriatim.journal_{}_id'::pg_catalog.regclass)", self.id)
-    }
-
-    /// The key of an image, as one value that is equal for equal keys: a text, or a row of them.
-    fn key_text(&self, image: &str) -> String {
-        let each: Vec<String> = self
-            .key
-            .iter()
-            .zip(&self.known.key_types)
-            .map(|(number, of)| self.canonical(image, *number, *of))
-            .collect();
-        match each.as_slice() {
-            [one] => one.clone(),
-            _ => format!("row({})", each.join(", ")),
-        }
-    }
-
-    /// A number that is the same for equal keys and never negative.
-    pub(super) fn hash(&self, image: &str) -> String {
-        let mut seed = "0".to_owned();
-        for (number, of) in self.key.iter().zip(&self.known.key_types) {
-            let value = self.canonical(image, *number, *of);
-            seed = format!("coalesce(pg_catalog.hashtextextended({value}, {seed}), 1)");
-        }
-        format!("({seed} operator(pg_catalog.&) 2147483647)::pg_catalog.int4")
-    }
-
-    /// A column of an image as text, in one way for equal values.
-    pub(super) fn canonical(&self, image: &str, number: i16, of: u32) -> String {
-        let name = match self.table.partitioned {
-            // Rows of a partition come with no sign of the table that they are a part of: nothing would tell a plan to be made anew.
-            true => format!("seriatim.column_name_now({}, {number}::pg_catalog.int2)", self.table.oid),
-            false => format!("seriatim.column_name({}, {number}::pg_catalog.int2)", self.table.oid),
-        };
-        canonical(&format!("({image} operator(pg_catalog.->>) {name})"), of)
     }
 
     fn triggers(&self) -> String {
@@ -291,15 +227,4 @@ pub(super) struct Target<'a> {
     pub table: String,
     pub column: &'a str,
     pub value: &'a str,
-}
-
-/// A value's text as it is for all equal values of its type.
-pub(super) fn canonical(text: &str, of: u32) -> String {
-    match of {
-        17 => format!("pg_catalog.encode({text}::pg_catalog.bytea, 'hex')"),
-        700 | 701 => format!("({text}::pg_catalog.float8 operator(pg_catalog.+) 0)::pg_catalog.text"),
-        1184 => format!("pg_catalog.date_part('epoch', {text}::pg_catalog.timestamptz)::pg_catalog.text"),
-        1700 => format!("pg_catalog.trim_scale({text}::pg_catalog.numeric)::pg_catalog.text"),
-        _ => text.to_owned(),
-    }
 }
