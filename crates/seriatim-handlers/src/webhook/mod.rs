@@ -141,18 +141,17 @@ impl Webhook {
 #[async_trait]
 impl Handler for Webhook {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
-        let request = self.request(changes, context);
         // Several changes that failed are cut into halves next, with keys of their own. But perhaps they were done and only
         // the answer got lost: so first the same again, under the same key, which the receiver may know.
-        let again = if changes.len() > 1 { request.try_clone() } else { None };
-        let posted = match (self.post(request).await, again) {
-            (Err(Trouble::Unclear(why)), Some(again)) => {
+        let posted = match self.post(self.request(changes, context)).await {
+            Err(Trouble::Unclear(why)) if changes.len() > 1 => {
                 tracing::warn!(feed = %context.lease.id.feed, "{why}; the same request comes once more");
                 tokio::time::sleep(ONCE_MORE_AFTER).await;
                 // Whatever the second answer is, the first request may have been done.
-                self.post(again).await.map_err(|trouble| Trouble::Unclear(trouble.into_failure()))
+                let again = self.post(self.request(changes, context)).await;
+                again.map_err(|trouble| Trouble::Unclear(trouble.into_failure()))
             }
-            (posted, _) => posted,
+            posted => posted,
         };
         posted.map_err(|trouble| match trouble {
             Trouble::Clear(failure) => failure,

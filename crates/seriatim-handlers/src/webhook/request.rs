@@ -68,9 +68,13 @@ fn digest(changes: &[Change]) -> u64 {
 /// Text as a header can have it: whatever is not plain is written as `%` and two digits.
 pub fn escaped(text: &str) -> String {
     let plain = |byte: u8| (byte.is_ascii_graphic() && byte != b'%') || byte == b' ';
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
+    text.bytes().fold(String::with_capacity(text.len()), |mut escaped, byte| {
+        match plain(byte) {
+            true => escaped.push(char::from(byte)),
+            false => escaped.push_str(&format!("%{byte:02X}")),
+        }
+        escaped
+    })
 }
 
 /// Signs bodies by HMAC-SHA256.
