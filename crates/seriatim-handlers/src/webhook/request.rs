@@ -45,16 +45,7 @@ impl Body {
 fn array(changes: &[Change]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(512);
     bytes.push(b'[');
-    for (index, change) in changes.iter().enumerate() {
-        if index == 1 {
-            // Most changes of a feed are about as long as the first: growing would copy them all.
-            bytes.reserve((bytes.len() + bytes.len() / 8 + 1) * changes.len());
-        }
-        if index > 0 {
-            bytes.push(b',');
-        }
-        change.write_json(&mut bytes);
-    }
+    Change::write_json_of_all(changes, ",", &mut bytes);
     bytes.push(b']');
     bytes
 }

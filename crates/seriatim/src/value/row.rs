@@ -18,7 +18,45 @@ pub struct Columns(Arc<Names>);
 struct Names {
     names: Vec<Arc<str>>,
     /// What stands before each value in JSON.
-    heads: Vec<Box<str>>,
+    heads: Vec<Head>,
+}
+
+/// What stands before a value in JSON: the name, and what separates it from the value before.
+#[derive(Clone, Debug)]
+pub(super) enum Head {
+    /// Copied with all that lies behind it: to copy an exact number of bytes takes longer.
+    Short {
+        length: u8,
+        room: [u8; Head::ROOM],
+    },
+    Long(Box<[u8]>),
+}
+
+impl Head {
+    const ROOM: usize = 32;
+
+    fn new(text: &[u8]) -> Self {
+        let mut room = [0; Head::ROOM];
+        match room.get_mut(..text.len()) {
+            Some(place) => {
+                place.copy_from_slice(text);
+                Head::Short { length: text.len() as u8, room }
+            }
+            None => Head::Long(text.into()),
+        }
+    }
+
+    #[inline]
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Head::Short { length, room } => {
+                let end = out.len() + usize::from(*length);
+                out.extend_from_slice(room);
+                out.truncate(end);
+            }
+            Head::Long(text) => out.extend_from_slice(text),
+        }
+    }
 }
 
 impl From<Vec<Arc<str>>> for Columns {
@@ -28,7 +66,7 @@ impl From<Vec<Arc<str>>> for Columns {
             let mut shown = Shown(&mut head);
             shown.text(name);
             shown.json(":");
-            String::from_utf8(head).expect("a name is UTF-8").into_boxed_str()
+            Head::new(&head)
         };
         let heads = names.iter().enumerate().map(head).collect();
         Columns(Arc::new(Names { names, heads }))
@@ -60,9 +98,9 @@ impl Columns {
         self.0.names.iter().map(AsRef::as_ref)
     }
 
-    /// What stands before each value in JSON: the name, and what separates it from the value before.
-    pub(super) fn heads(&self) -> impl Iterator<Item = &str> {
-        self.0.heads.iter().map(AsRef::as_ref)
+    /// What stands before each value in JSON.
+    pub(super) fn heads(&self) -> impl Iterator<Item = &Head> {
+        self.0.heads.iter()
     }
 
     /// Where the column of this name stands.

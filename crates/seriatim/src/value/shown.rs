@@ -1,6 +1,7 @@
 //! Values as users see them in JSON, written piece by piece behind what is there: handlers get millions of them a second.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -36,6 +37,16 @@ impl Shown<'_> {
     #[inline]
     pub fn json(&mut self, json: &str) {
         self.0.extend_from_slice(json.as_bytes());
+    }
+
+    /// How much is written so far.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What was written there.
+    pub fn again(&mut self, written: &Range<usize>) {
+        self.0.extend_from_within(written.clone());
     }
 
     /// Whatever serde writes.
@@ -86,7 +97,7 @@ impl Shown<'_> {
         let Some(row) = row else { return self.json("null") };
         let mut seeing = super::packed::Unpacking(row.as_packed());
         for head in row.columns().heads() {
-            self.json(head);
+            head.write(self.0);
             self.value(seeing.see().unwrap_or(Seen::Null));
         }
         self.json(if row.columns().is_empty() { "{}" } else { "}" });
