@@ -200,7 +200,7 @@ impl<'de> Deserialize<'de> for Position {
 
 /// One thing that happened to one object.
 ///
-/// Cheap to clone: rows are shared. Its serde form is lossless and for stores;
+/// Cheap to clone: rows are shared (see [`Change::apart`]). Its serde form is lossless and for stores;
 /// what users see is [`Change::to_json`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
@@ -309,6 +309,14 @@ impl Change {
         shown.any(self.prev);
         shown.json("}");
         Written { change: self, place, moment }
+    }
+
+    /// The same change in memory of its own. Changes that were handled together share some: whoever keeps one for long, and not the
+    /// others, keeps this.
+    pub fn apart(&self) -> Self {
+        let row = |row: &Option<Row>| row.as_ref().map(Row::apart);
+        let key = self.key.as_ref().map(Key::apart);
+        Change { key, before: row(&self.before), after: row(&self.after), ..self.clone() }
     }
 
     /// Roughly how many bytes the change occupies, for limits on memory.

@@ -63,6 +63,8 @@ pub(super) struct Slices {
     served: Vec<Option<usize>>,
     bytes: usize,
     limit: Limit,
+    /// How many changes each slice will have, about.
+    expected: usize,
     /// Packs one key after another.
     key: Packer,
 }
@@ -76,7 +78,16 @@ impl Slices {
             }
         }
         let slices = members.iter().map(|partition| (*partition, None)).collect();
-        Slices { feed: feed.clone(), partitions, slices, served, bytes: 0, limit, key: Packer::default() }
+        let (feed, key) = (feed.clone(), Packer::default());
+        Slices { feed, partitions, slices, served, bytes: 0, limit, expected: 0, key }
+    }
+
+    /// There are so many changes at most, of all partitions of the feed.
+    pub(super) fn expecting(mut self, changes: u64) -> Self {
+        let each = usize::try_from(changes).unwrap_or(usize::MAX).min(self.limit.rows) / self.served.len();
+        // Keys are spread evenly, but not quite.
+        self.expected = each + each / 4;
+        self
     }
 
     /// The key in these columns of a row, if its partition is served.
@@ -107,7 +118,9 @@ impl Slices {
         happened: Happened,
     ) {
         let (partition, slice) = &mut self.slices[key.slice];
-        let slice = slice.get_or_insert_with(|| PackedChanges::new(&self.feed, *partition, key_columns));
+        let slice = slice.get_or_insert_with(|| {
+            PackedChanges::new(&self.feed, *partition, key_columns).expecting(self.expected)
+        });
         let Chosen { columns, places, .. } = images.chosen;
         let image = |first: usize| {
             move |packer: &mut Packer| {

@@ -303,7 +303,8 @@ impl<'a> Attempts<'a> {
             attempts,
             state,
         });
-        let change = piece.changes[0].clone();
+        // It may be long until a checkpoint passes it; the changes that it came with do not wait in memory for that.
+        let change = piece.changes[0].apart();
         self.parked.insert(change.lane());
         let parking = Parking { change, failure };
         self.give_up(Some(parking.clone()), &piece).await?;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::change::{Change, Op, Position};
 use crate::name::{FeedName, Partition};
-use crate::value::{Columns, Key, Packed, Packer, Row};
+use crate::value::{Columns, Key, Packed, Packer};
 
 /// The changes of a slice, in order. Each is made when it is taken.
 #[derive(Clone, Debug)]
@@ -23,6 +23,22 @@ impl Changes {
     /// Whether there are none left.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The lane of the change that comes after so many others (see [`Change::lane`]); `None` if it is about all objects.
+    pub(crate) fn lane(&self, after: usize) -> Option<u64> {
+        match &self.0 {
+            Inner::Made(changes) => changes.as_slice()[after].key.as_ref().map(Key::hash),
+            Inner::Packed(packed) => Some(packed.records[packed.taken + after].hash),
+        }
+    }
+
+    /// Takes the next ones, to be handled together: their rows may share memory, which is free again when all of them are gone.
+    pub(crate) fn take_into(&mut self, count: usize, out: &mut Vec<Change>) {
+        match &mut self.0 {
+            Inner::Made(changes) => out.extend(changes.take(count)),
+            Inner::Packed(packed) => packed.take_into(count, out),
+        }
     }
 
     /// How much those that are left weigh together (see [`Change::weight`]).
@@ -80,21 +96,34 @@ pub struct Happened {
     pub at: Timestamp,
 }
 
-/// Where a change's rows are: one after another, the key first.
+/// A change that was packed, and where its rows are: one after another, the key first. It fits into one line of a processor's
+/// memory.
 #[derive(Clone, Debug)]
 struct Record {
-    happened: Happened,
+    id: u64,
     hash: u64,
+    at: Timestamp,
     start: usize,
     /// Which of the shapes its images have.
     shape: u32,
     /// Counted from the start, as are the others.
     key_end: u32,
-    /// Where the image before ends, if there is one; it begins where the key ends.
-    before_end: Option<u32>,
-    /// Where the image after ends, if there is one; it begins where what was before it ends.
-    after_end: Option<u32>,
+    /// The image before begins where the key ends, the image after where that one ends; one that is not there takes no room.
+    before_end: u32,
+    after_end: u32,
+    op: Op,
+    has_before: bool,
+    has_after: bool,
 }
+
+impl Record {
+    fn end(&self) -> usize {
+        self.start + self.after_end as usize
+    }
+}
+
+/// Changes that are handled together share memory, in pieces of so many bytes at most: whoever keeps one of them keeps no more.
+const SHARED: usize = 8 << 10;
 
 /// Changes of one partition, packed side by side.
 #[derive(Clone, Debug)]
@@ -106,8 +135,15 @@ pub struct PackedChanges {
     shapes: Vec<(Columns, Columns)>,
     packer: Packer,
     records: Vec<Record>,
+    /// The position of each record; empty as long as all of them are the numbers that the changes have as ids.
+    positions: Vec<Position>,
     taken: usize,
+    /// About so many will come.
+    expected: usize,
 }
+
+/// However many are expected, memory for no more is taken at once.
+const MOST_EXPECTED: usize = 64 << 10;
 
 impl PackedChanges {
     /// None yet. Names are copied, so that threads do not count references to the same ones at the same time.
@@ -119,8 +155,16 @@ impl PackedChanges {
             shapes: Vec::new(),
             packer: Packer::default(),
             records: Vec::new(),
+            positions: Vec::new(),
             taken: 0,
+            expected: 0,
         }
+    }
+
+    /// Takes memory for about so many at once: growing copies what is there.
+    pub fn expecting(mut self, changes: usize) -> Self {
+        self.expected = changes.min(MOST_EXPECTED / size_of::<Record>());
+        self
     }
 
     /// How many are left.
@@ -148,14 +192,50 @@ impl PackedChanges {
         let start = self.packer.len();
         self.packer.packed(key);
         let key_end = self.length_since(start);
-        let before_end = before.map(|pack| self.image(pack, start));
-        let after_end = after.map(|pack| self.image(pack, start));
+        let (has_before, has_after) = (before.is_some(), after.is_some());
+        let before_end = before.map_or(key_end, |pack| self.image(pack, start));
+        let after_end = after.map_or(before_end, |pack| self.image(pack, start));
         if self.records.len() == self.records.capacity() {
-            // Grown in large steps: there is hardly ever just one, and what is there is copied each time.
-            self.records.reserve(3 * self.records.len() + 1);
+            self.make_room();
         }
-        self.records.push(Record { happened, hash, shape, start, key_end, before_end, after_end });
+        let Happened { position, id, op, at } = happened;
+        self.place(position, id);
+        self.records.push(Record {
+            id,
+            hash,
+            at,
+            start,
+            shape,
+            key_end,
+            before_end,
+            after_end,
+            op,
+            has_before,
+            has_after,
+        });
         size_of::<Change>() + self.packer.len() - start
+    }
+
+    /// Keeps the position of the next change, which has this id, where that does not say it.
+    fn place(&mut self, position: Position, id: u64) {
+        if self.positions.is_empty() {
+            if position.as_number() == Some(id) {
+                return;
+            }
+            self.positions.extend(self.records.iter().map(|record| Position::number(record.id)));
+        }
+        self.positions.push(position);
+    }
+
+    fn make_room(&mut self) {
+        let (changes, bytes) = (self.records.len(), self.packer.len());
+        // Grown in large steps: there is hardly ever just one, and what is there is copied each time.
+        let more = (3 * changes + 1).max(self.expected);
+        self.records.reserve(more);
+        if changes == 0 {
+            // Most are about as long as the first.
+            self.packer.reserve(((bytes + bytes / 8) * more).min(MOST_EXPECTED));
+        }
     }
 
     fn image(&mut self, pack: impl FnOnce(&mut Packer), start: usize) -> u32 {
@@ -186,31 +266,60 @@ impl PackedChanges {
 
     fn take(&mut self) -> Option<Change> {
         let record = self.records.get(self.taken)?;
-        self.taken += 1;
-        let Record { happened, hash, shape, start, key_end, before_end, after_end } = record.clone();
-        let end = after_end.or(before_end).unwrap_or(key_end);
         // Memory of its own: a change that waits for long keeps no others in memory.
-        let packed: Packed = self.packer.copy(start, start + end as usize);
-        let (_, columns) = &self.shapes[shape as usize];
-        let row = |packed: Packed, columns: &Columns, from: u32, to: u32| -> Row {
-            packed.row(columns.clone(), from as usize, to as usize)
+        let packed = self.packer.copy(record.start, record.end());
+        let change = self.change(self.taken, record.start, &packed);
+        self.taken += 1;
+        Some(change)
+    }
+
+    fn take_into(&mut self, count: usize, out: &mut Vec<Change>) {
+        let last = self.taken + count;
+        while self.taken < last {
+            let left = &self.records[self.taken..last];
+            let start = left[0].start;
+            let together = left.partition_point(|record| record.end() <= start + SHARED).max(1);
+            let packed = self.packer.copy(start, left[together - 1].end());
+            let taken = self.taken..self.taken + together;
+            out.extend(taken.map(|index| self.change(index, start, &packed)));
+            self.taken += together;
+        }
+    }
+
+    /// The change of a record whose rows were packed into this memory, which begins at that place.
+    #[inline(always)]
+    fn change(&self, index: usize, first: usize, packed: &Packed) -> Change {
+        let record = &self.records[index];
+        let (_, columns) = &self.shapes[record.shape as usize];
+        let row = |columns: &Columns, from: u32, to: u32| {
+            let start = record.start - first;
+            packed.row(columns.clone(), start + from as usize, start + to as usize)
         };
-        let before = before_end.map(|before_end| row(packed.clone(), columns, key_end, before_end));
-        let after =
-            after_end.map(|after_end| row(packed.clone(), columns, before_end.unwrap_or(key_end), after_end));
-        let key = Key::hashed(row(packed, &self.key_columns, 0, key_end), hash);
-        let Happened { position, id, op, at } = happened;
-        let (feed, partition) = (self.feed.clone(), self.partition);
-        Some(Change { feed, partition, position, key: Some(key), op, at, before, after, id, prev: None })
+        Change {
+            feed: self.feed.clone(),
+            partition: self.partition,
+            position: self.positions.get(index).cloned().unwrap_or_else(|| Position::number(record.id)),
+            key: Some(Key::hashed(row(&self.key_columns, 0, record.key_end), record.hash)),
+            op: record.op,
+            at: record.at,
+            before: record.has_before.then(|| row(columns, record.key_end, record.before_end)),
+            after: record.has_after.then(|| row(columns, record.before_end, record.after_end)),
+            id: record.id,
+            prev: None,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::Value;
+    use crate::value::{Row, Value};
 
     fn packed() -> (Changes, Vec<Change>) {
+        packed_at(Position::number)
+    }
+
+    fn packed_at(position: impl Fn(u64) -> Position) -> (Changes, Vec<Change>) {
         let (feed, columns) = (FeedName::new("f").unwrap(), Columns::new(["id", "name"]));
         let mut packed = PackedChanges::new(&feed, Partition(3), &Columns::new(["id"]));
         let mut made = Vec::new();
@@ -225,8 +334,7 @@ mod tests {
                 let values = row.values().to_vec();
                 move |packer: &mut Packer| values.iter().for_each(|value| packer.value(value))
             };
-            let happened =
-                Happened { position: Position::number(id), id, op: Op::Update, at: Timestamp::UNIX_EPOCH };
+            let happened = Happened { position: position(id), id, op: Op::Update, at: Timestamp::UNIX_EPOCH };
             let change = Change {
                 feed: feed.clone(),
                 partition: Partition(3),
@@ -252,6 +360,64 @@ mod tests {
         let (packed, made) = packed();
         assert_eq!(packed.len(), 3);
         assert_eq!(packed.collect::<Vec<_>>(), made);
+    }
+
+    #[test]
+    fn a_record_is_small() {
+        assert_eq!(size_of::<Record>(), 64);
+    }
+
+    #[test]
+    fn each_change_has_its_own_position_whether_or_not_its_id_says_it() {
+        for elsewhere in 1..=4 {
+            let position = |id: u64| match id < elsewhere {
+                true => Position::number(id),
+                false => Position::inside(1, 9, id),
+            };
+            let (packed, made) = packed_at(position);
+            assert_eq!(packed.collect::<Vec<_>>(), made);
+        }
+    }
+
+    #[test]
+    fn changes_that_are_taken_together_are_those_that_were_packed() {
+        for alone in 0..=3 {
+            let (mut packed, made) = packed();
+            let mut taken: Vec<Change> = packed.by_ref().take(alone).collect();
+            let lanes = (0..packed.len()).map(|after| packed.lane(after));
+            assert!(lanes.eq(made[alone..].iter().map(|change| Some(change.lane()))));
+            packed.take_into(3 - alone, &mut taken);
+            assert_eq!((taken, packed.len()), (made, 0));
+        }
+    }
+
+    fn memory(change: &Change) -> *const u8 {
+        change.key.as_ref().map_or(std::ptr::null(), |key| key.row().memory())
+    }
+
+    #[test]
+    fn whoever_keeps_one_change_keeps_little_of_others_and_nothing_if_it_is_apart() {
+        let (feed, columns) = (FeedName::new("f").unwrap(), Columns::new(["id"]));
+        let mut packed = PackedChanges::new(&feed, Partition(3), &columns);
+        let large = SHARED / 2 - 100;
+        for (id, size) in [large, large, large, 3 * SHARED, 1, 1].into_iter().enumerate() {
+            let happened = Happened {
+                position: Position::number(id as u64),
+                id: id as u64,
+                op: Op::Insert,
+                at: Timestamp::UNIX_EPOCH,
+            };
+            let image = |packer: &mut Packer| packer.bytes(&vec![7; size]);
+            packed.push(happened, &[0], 0, &columns, None::<fn(&mut Packer)>, Some(image));
+        }
+        let (mut together, mut alone) = (Vec::new(), Changes::from(packed.clone()));
+        Changes::from(packed).take_into(6, &mut together);
+        assert_eq!(together, alone.by_ref().collect::<Vec<_>>());
+        let share = |one: usize, other: usize| memory(&together[one]) == memory(&together[other]);
+        assert!(share(0, 1) && !share(1, 2) && !share(2, 3) && !share(3, 4) && share(4, 5));
+        let apart = together[0].apart();
+        assert_eq!(apart, together[0]);
+        assert_ne!(memory(&apart), memory(&together[0]));
     }
 
     #[test]

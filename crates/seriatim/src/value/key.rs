@@ -49,6 +49,11 @@ impl Key {
         self.hash
     }
 
+    /// The same key in memory of its own: it keeps no others in memory.
+    pub(crate) fn apart(&self) -> Self {
+        Key { row: self.row.apart(), hash: self.hash }
+    }
+
     /// The key's columns and values.
     pub fn row(&self) -> &Row {
         &self.row

@@ -97,6 +97,11 @@ impl Packer {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Makes room for so many bytes more.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
     /// How many bytes are packed so far: where the next row begins.
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -139,9 +144,10 @@ impl Packed {
     ///
     /// # Panics
     /// If the place is outside what was packed: that is a fault of the source that packs.
-    pub fn row(self, columns: Columns, start: usize, end: usize) -> Row {
+    #[inline]
+    pub fn row(&self, columns: Columns, start: usize, end: usize) -> Row {
         assert!(start <= end && end <= self.0.len(), "a row lies inside its pack");
-        Row::packed(columns, self, start, end)
+        Row::packed(columns, self.clone(), start, end)
     }
 }
 

@@ -154,9 +154,22 @@ impl Row {
         Row { values: OnceLock::from(Arc::new(values)), ..Row::packed(columns, packer.finish(), 0, end) }
     }
 
+    #[inline]
     pub(super) fn packed(columns: Columns, packed: Packed, start: usize, end: usize) -> Self {
         let place = |place: usize| u32::try_from(place).expect("databases refuse rows of 4 GiB");
         Row { columns, packed, start: place(start), end: place(end), values: OnceLock::new() }
+    }
+
+    /// The same row in memory of its own: it keeps no others in memory.
+    pub(crate) fn apart(&self) -> Self {
+        let packed = Packed(Arc::from(self.as_packed()));
+        Row { values: self.values.clone(), ..Row::packed(self.columns.clone(), packed, 0, self.weight()) }
+    }
+
+    /// Where the memory begins that it lies in.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> *const u8 {
+        self.packed.0.as_ptr()
     }
 
     pub(super) fn as_packed(&self) -> &[u8] {

@@ -31,8 +31,9 @@ pub(in crate::capture) fn read(
     watched: &Watched,
     sieve: Option<&Sieve>,
     span: &Span,
-    mut slices: Slices,
+    slices: Slices,
 ) -> Result<Vec<Slice>, Fault> {
+    let mut slices = slices.expecting(span.upto.abs_diff(span.after));
     let mut statement = connection.prepare_cached(&select(watched))?;
     let mut rows = statement.query((span.after, span.upto, span.rows as i64))?;
     let (mut looked, mut last) = (0, span.after);

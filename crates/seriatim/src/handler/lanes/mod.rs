@@ -10,6 +10,7 @@ mod marks;
 #[cfg(test)]
 mod tests;
 
+use std::collections::hash_map::Entry as Place;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -40,6 +41,15 @@ impl Hasher for AsIs {
 const HELD: u64 = u64::MAX;
 
 type ByLane<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
+type ParkedLanes = HashSet<u64, BuildHasherDefault<AsIs>>;
+
+fn is_parked(parked: &ParkedLanes, lane: u64) -> bool {
+    #[cfg(feature = "simulation")]
+    if crate::simulation::has(crate::simulation::Mutant::TailNotHeld) {
+        return false;
+    }
+    parked.contains(&lane)
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -75,7 +85,7 @@ pub struct Lanes {
     busy: ByLane<u64>,
     /// Changes that wait for their lane.
     waiting: ByLane<VecDeque<Entry>>,
-    parked: HashSet<u64, BuildHasherDefault<AsIs>>,
+    parked: ParkedLanes,
     /// Changes to park, by their numbers: each goes into the first checkpoint that passes it, and into none before. Parked
     /// any earlier, a crash could bring an older change of the object back, and it would be parked behind this one.
     aside: BTreeMap<u64, Parking>,
@@ -138,6 +148,9 @@ impl Lanes {
         let mut batch =
             Batch { number, entries: Vec::with_capacity(room), lanes: Vec::with_capacity(room), changes };
         while batch.changes.len() < max && !self.barrier {
+            if self.ready.is_empty() && self.start_run(&mut batch, max) {
+                continue;
+            }
             let Some(entry) = self.next() else {
                 break;
             };
@@ -151,11 +164,10 @@ impl Lanes {
                 break;
             }
             let lane = entry.change.lane();
-            let is_parked = self.is_parked(lane);
             match self.busy.get(&lane) {
                 Some(busy) if *busy != number => self.waiting.entry(lane).or_default().push_back(entry),
                 Some(_) => batch.add(entry),
-                None if is_parked => self.set_aside(entry),
+                None if is_parked(&self.parked, lane) => self.set_aside(entry),
                 None => self.start(&mut batch, entry),
             }
         }
@@ -192,19 +204,37 @@ impl Lanes {
         self.busy.is_empty() && self.parked.is_empty()
     }
 
-    fn is_parked(&self, lane: u64) -> bool {
-        #[cfg(feature = "simulation")]
-        if crate::simulation::has(crate::simulation::Mutant::TailNotHeld) {
-            return false;
-        }
-        self.parked.contains(&lane)
-    }
-
     fn start(&mut self, batch: &mut Batch, entry: Entry) {
         let lane = entry.change.lane();
         self.busy.insert(lane, batch.number);
         batch.lanes.push(lane);
         batch.add(entry);
+    }
+
+    /// Has those of one read join the batch that are next and may run: all at once, since moving each by itself costs more than the
+    /// rest of its way. Says whether there were any.
+    fn start_run(&mut self, batch: &mut Batch, max: usize) -> bool {
+        let Some(incoming) = self.incoming.front_mut() else { return false };
+        let most = (max - batch.changes.len()).min(incoming.changes.len());
+        let mut run = 0;
+        while run < most
+            && let Some(lane) = incoming.changes.lane(run)
+        {
+            match self.busy.entry(lane) {
+                Place::Occupied(busy) if *busy.get() != batch.number => break,
+                Place::Occupied(_) => {}
+                Place::Vacant(_) if is_parked(&self.parked, lane) => break,
+                Place::Vacant(free) => {
+                    free.insert(batch.number);
+                    batch.lanes.push(lane);
+                }
+            }
+            run += 1;
+        }
+        batch.entries.extend(incoming.next..incoming.next + run as u64);
+        incoming.changes.take_into(run, &mut batch.changes);
+        incoming.next += run as u64;
+        run > 0
     }
 
     fn set_aside(&mut self, entry: Entry) {
@@ -216,8 +246,8 @@ impl Lanes {
     /// The batch is done: each of its changes is handled, or is to be parked.
     pub fn complete(&mut self, batch: Batch, parked: Vec<Parking>) {
         self.barrier = false;
-        let lanes = self.settle_all(&batch, &HashSet::new(), parked);
-        lanes.into_iter().for_each(|lane| self.free(lane));
+        self.settle_all(&batch, &HashSet::new(), parked);
+        batch.lanes.iter().for_each(|lane| self.free(*lane));
         self.marks.advance();
         if batch.changes.capacity() <= MOST_SPARE {
             self.spare = batch.changes;
@@ -231,7 +261,7 @@ impl Lanes {
         self.marks.advance();
     }
 
-    fn settle_all(&mut self, batch: &Batch, unfinished: &HashSet<u64>, parked: Vec<Parking>) -> Vec<u64> {
+    fn settle_all(&mut self, batch: &Batch, unfinished: &HashSet<u64>, parked: Vec<Parking>) {
         let mut parked: HashMap<u64, Parking> =
             parked.into_iter().map(|parking| (parking.change.id, parking)).collect();
         for (number, change) in batch.entries.iter().zip(&batch.changes) {
@@ -247,7 +277,6 @@ impl Lanes {
                 self.aside.insert(*number, parking);
             }
         }
-        batch.lanes.clone()
     }
 
     fn settle(&mut self, number: u64, change: &Change) {
