@@ -103,6 +103,27 @@ async fn what_is_there_is_handled_once_and_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn as_long_as_there_is_more_to_read_a_handler_gets_full_batches() {
+    struct Counting(Arc<AtomicU64>);
+    #[async_trait]
+    impl Handler for Counting {
+        async fn handle(&self, _: &[Change], _: &Context) -> Result<(), Failure> {
+            let call = self.0.fetch_add(1, Ordering::Relaxed);
+            // They come back one by one.
+            tokio::time::sleep(Duration::from_millis(10 + call % 7)).await;
+            Ok(())
+        }
+    }
+    let (store, feed, calls) = (MemoryStore::new(), feed(1), Arc::new(AtomicU64::new(0)));
+    for n in 0..10_000 {
+        feed.push(n, n);
+    }
+    host("a", &store, &feed, Counting(Arc::clone(&calls)), quick()).run_once().await.unwrap();
+    let calls = calls.load(Ordering::Relaxed);
+    assert!(calls <= 105, "{calls} calls for 10,000 changes, of which 100 fit into each");
+}
+
+#[tokio::test(start_paused = true)]
 async fn three_hosts_share_the_work_and_a_planned_stop_doubles_nothing() {
     let (store, feed, history) = (MemoryStore::new(), feed(12), History::default());
     let hosts: Vec<_> =

@@ -398,6 +398,11 @@ impl Lanes {
         self.held + self.aside.len()
     }
 
+    /// How many changes can be taken, unless their lanes keep them.
+    pub fn in_line(&self) -> usize {
+        self.ready.len() + self.incoming.iter().map(|incoming| incoming.changes.len()).sum::<usize>()
+    }
+
     /// How many changes are inside and not set aside.
     pub fn at_work(&self) -> usize {
         self.held

@@ -334,7 +334,10 @@ impl Running {
     fn start_work(&mut self) {
         if !self.is_transactional() {
             while self.has_room_for_a_tail() && self.start_tail() {}
-            while self.flying.len() + self.tailing.len() < self.concurrency() && self.start_batch() {}
+            while self.flying.len() + self.tailing.len() < self.concurrency()
+                && !self.waits_to_be_filled()
+                && self.start_batch()
+            {}
         } else if self.may_start_transaction() {
             // In turns: neither waits for the other.
             let tail_first = std::mem::take(&mut self.tails_turn);
@@ -360,6 +363,13 @@ impl Running {
         }
     }
 
+    /// There is less than a batch, others run, and more is on its way: it comes before they are done, or it is started then. Fewer calls
+    /// with more in each cost handlers and their targets less.
+    fn waits_to_be_filled(&self) -> bool {
+        let more_comes = self.asked.is_some() && !self.caught_up;
+        more_comes && !self.flying.is_empty() && self.lanes.in_line() < self.setup.feed.settings.batch
+    }
+
     /// Starts the next batch, if there is one.
     fn start_batch(&mut self) -> bool {
         let batch = self.lanes.take(self.setup.feed.settings.batch);
@@ -373,8 +383,9 @@ impl Running {
         let observers = Arc::clone(&self.setup.observers);
         self.flying.spawn(async move {
             observers.changes(&lease, &batch.changes, rules.timeout).await;
-            let ran =
-                Attempts::new(&*tries, rules, lease, batch.numbers(), aside).run(&batch.changes, &upto).await;
+            let attempts = Attempts::new(&*tries, rules, lease, batch.numbers(), aside);
+            // In a box: the task is moved several times before it runs, and this is most of it.
+            let ran = Box::pin(attempts.run(&batch.changes, &upto)).await;
             (batch, upto, ran)
         });
     }
