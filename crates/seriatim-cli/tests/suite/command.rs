@@ -12,7 +12,7 @@ fn handler(shop: &Shop, body: &str) {
     let body = body.trim_matches('\n').replace('\n', "\n    ");
     let script = format!(
         r#"
-import json, os, subprocess, sys, time
+import json, os, signal, subprocess, sys, time
 def note(file, text):
     with open(file, "a") as out: out.write(str(text) + "\n")
 def first(what):
@@ -152,6 +152,24 @@ fn an_answer_that_comes_too_late_does_not_count() {
     run_once(&shop).expect(0, &["did not answer change"]);
     assert_eq!(parked(&shop), 0);
     assert_eq!(keys(&shop).iter().filter(|key| *key == "2").count(), 2);
+}
+
+#[test]
+fn an_answer_that_came_while_the_host_was_halted_counts() {
+    let body = r#"
+if key == 2:
+    host = os.getppid()
+    def state(thread):
+        return open(f"/proc/{host}/task/{thread}/stat").read().rpartition(")")[2].split()[0]
+    os.kill(host, signal.SIGSTOP)
+    while any(state(thread) != "T" for thread in os.listdir(f"/proc/{host}/task")): time.sleep(0.01)
+    ok()
+    time.sleep(3)
+    os.kill(host, signal.SIGCONT)
+else: ok()"#;
+    let shop = shop("timeout = \"2s\"", body);
+    run_once(&shop).expect(0, &[]);
+    assert_eq!(keys(&shop).len(), 3, "{:?}", lines(&shop, "handled"));
 }
 
 #[test]

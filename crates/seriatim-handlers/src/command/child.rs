@@ -7,9 +7,10 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use seriatim::FeedName;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::process::{ChildStderr, ChildStdin};
 use tokio::task::JoinHandle;
 
+use super::ear::Ear;
 use super::{CommandSettings, program};
 
 /// A longer line of its standard error is logged in parts.
@@ -26,7 +27,8 @@ pub struct Child {
     process: tokio::process::Child,
     group: Group,
     pub stdin: Option<ChildStdin>,
-    pub stdout: ChildStdout,
+    /// What it says on its standard output.
+    pub stdout: Ear,
     listening: JoinHandle<()>,
     last_words: Arc<Mutex<String>>,
 }
@@ -62,6 +64,7 @@ impl Child {
         let id = id.ok_or_else(|| sentence(&"it ended at once"))?;
         let (stdin, stdout) = (process.stdin.take(), process.stdout.take());
         let stdout = stdout.ok_or_else(|| sentence(&"it has no output"))?;
+        let stdout = stdout.into_owned_fd().and_then(Ear::open).map_err(|error| sentence(&error))?;
         let last_words = Arc::new(Mutex::new(String::new()));
         let stderr = process.stderr.take();
         let listening = tokio::spawn(listen(stderr, settings.feed.clone(), Arc::clone(&last_words)));

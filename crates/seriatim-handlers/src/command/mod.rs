@@ -18,6 +18,7 @@ mod answer;
 mod batch;
 mod child;
 mod conversation;
+mod ear;
 mod end;
 mod program;
 mod session;

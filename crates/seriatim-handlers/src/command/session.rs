@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seriatim::clock;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -17,9 +17,6 @@ const DYING: Duration = Duration::from_millis(500);
 
 /// How long a child may take to end when it is not needed any more.
 const PARTING: Duration = Duration::from_secs(5);
-
-/// As much is read from the pipe at once as it holds.
-const READ: usize = 64 * 1024;
 
 /// The life of one child.
 pub struct Session<'a> {
@@ -77,18 +74,13 @@ impl<'a> Session<'a> {
         tokio::select! {
             // Answers first: a child that cannot get rid of them does not read either.
             biased;
-            read = read(stdout, &mut self.inbox) => {
-                if read == 0 {
-                    return Err(Why::Closed);
-                }
-                self.active = clock::now();
-                self.conversation.hear(&mut self.inbox)
-            }
+            said = stdout.hear() => self.heard(said),
             call = calls.recv(), if self.conversation.has_room() => {
                 if !owes {
                     self.active = clock::now();
                 }
                 self.conversation.say(call.ok_or(Why::NotNeeded)?);
+                stdout.awaits(self.conversation.owes());
                 Ok(())
             }
             wrote = stdin.write(self.conversation.unsent()), if !self.conversation.unsent().is_empty() => {
@@ -97,22 +89,36 @@ impl<'a> Session<'a> {
                 self.conversation.sent(wrote);
                 Ok(())
             }
-            () = sleep_until(until) => Err(if owes { Why::Silent(self.settings.timeout) } else { Why::NotNeeded }),
+            () = sleep_until(until) => {
+                if !stdout.is_silent() {
+                    // After a halt of this whole process, the time is up before what came in time was passed on.
+                    let said = stdout.hear().await;
+                    return self.heard(said);
+                }
+                Err(if owes { Why::Silent(self.settings.timeout) } else { Why::NotNeeded })
+            }
         }
+    }
+
+    fn heard(&mut self, said: Option<Vec<u8>>) -> Result<(), Why> {
+        self.inbox.extend_from_slice(&said.ok_or(Why::Closed)?);
+        self.active = clock::now();
+        self.conversation.hear(&mut self.inbox)?;
+        self.child.stdout.awaits(self.conversation.owes());
+        Ok(())
     }
 
     /// A child that does not read any more may have answered before: that counts.
     async fn hear_the_rest(&mut self) -> Why {
         let rest = async {
-            while read(&mut self.child.stdout, &mut self.inbox).await > 0 {
-                self.conversation.hear(&mut self.inbox)?;
+            loop {
+                let said = self.child.stdout.hear().await;
+                if let Err(why) = self.heard(said) {
+                    return why;
+                }
             }
-            Err(Why::Closed)
         };
-        match tokio::time::timeout(DYING, rest).await {
-            Ok(Ok(())) | Err(_) => Why::Deaf,
-            Ok(Err(why)) => why,
-        }
+        tokio::time::timeout(DYING, rest).await.unwrap_or(Why::Deaf)
     }
 
     async fn end(self, why: Why) {
@@ -147,12 +153,6 @@ impl<'a> Session<'a> {
         }
         conversation.end(ended);
     }
-}
-
-/// Reads what is there. An error is as good as the end.
-async fn read(stdout: &mut tokio::process::ChildStdout, inbox: &mut Vec<u8>) -> usize {
-    inbox.reserve(READ);
-    stdout.read_buf(inbox).await.unwrap_or(0)
 }
 
 async fn sleep_until(until: Option<Instant>) {
