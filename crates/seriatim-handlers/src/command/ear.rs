@@ -98,7 +98,10 @@ impl Listener {
             self.shared.in_between.store(true, Ordering::SeqCst);
             let heard = match self.pipe.read(&mut buffer) {
                 Ok(read) => &buffer[..read],
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {
+                    self.shared.in_between.store(false, Ordering::SeqCst);
+                    continue;
+                }
                 // An error is as good as the end.
                 Err(_) => return,
             };
