@@ -196,27 +196,16 @@ async fn an_object_is_in_the_same_partition_when_it_exists_and_when_it_changes()
 
 #[tokio::test]
 async fn a_key_may_have_the_name_of_anything() {
-    let names = [
-        "noted",
-        "started",
-        "statements",
-        "r",
-        "p",
-        "image",
-        "key_1",
-        "absent",
-        "new_rows",
-        "$seriatim$",
-        "a\"b",
-        "a'b",
-        "a\\b",
-        "seriatim.x",
-    ];
-    for name in names {
+    // Names of variables in the functions for writes inside of writes.
+    let variables = ["noted", "started", "statements"];
+    let names =
+        ["r", "p", "image", "key_1", "absent", "new_rows", "$seriatim$", "a\"b", "a'b", "a\\b", "seriatim.x"];
+    for name in variables.into_iter().chain(names) {
         let quoted = format!("\"{}\"", name.replace('"', "\"\""));
         let nests = "create function nothing() returns trigger language plpgsql as 'begin return null; end'; \
                      create trigger nothing after update on orders for each row execute function nothing()";
-        for trigger in ["", nests] {
+        let triggers = if variables.contains(&name) { &["", nests][..] } else { &[""] };
+        for trigger in triggers {
             let shop = Shop::with(&format!(
                 "create table orders ({quoted} bigint primary key, amount int); {trigger}"
             ))
