@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::reader::tests::Counting;
 use super::*;
 use crate::change::Change;
 use crate::clock;
@@ -121,6 +122,36 @@ async fn as_long_as_there_is_more_to_read_a_handler_gets_full_batches() {
     host("a", &store, &feed, Counting(Arc::clone(&calls)), quick()).run_once().await.unwrap();
     let calls = calls.load(Ordering::Relaxed);
     assert!(calls <= 105, "{calls} calls for 10,000 changes, of which 100 fit into each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_waits_neither_for_a_source_nor_for_a_handler_that_hangs() {
+    let (store, memory, history) = (MemoryStore::new(), feed(1), History::default());
+    for n in 0..1_000 {
+        memory.push(n, n);
+    }
+    let mut feed = Counting::new(memory, true);
+    feed.hangs_after = 1;
+    let noted = history.clone();
+    // The first batch never ends; what is left of the first pass is less than a batch.
+    let handler = move |change: Change, _: Context| {
+        let hangs = change.id == 1;
+        if !hangs {
+            noted.note(&change);
+        }
+        async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+            Ok::<(), Failure>(())
+        }
+    };
+    let settings = FeedSettings { batch: 100, ..quick() };
+    let handling = Handling::AtLeastOnce(Arc::new(handler));
+    let host = Host::new("a", Arc::new(store)).feed_with(Arc::new(feed), handling, settings);
+    let (_stop, _running) = spawn(host);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(history.total(), 28, "of the 128 that were read, those that do not wait for the first");
 }
 
 #[tokio::test(start_paused = true)]

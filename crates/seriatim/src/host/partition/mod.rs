@@ -18,6 +18,7 @@ mod word;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -45,6 +46,9 @@ use word::Unsaid;
 
 /// However little a partition holds, it reads no further ahead of its slowest change than this many places.
 const MOST_AHEAD: usize = if cfg!(test) { 10_000 } else { 100_000 };
+
+/// A read takes a few milliseconds. One that takes longer keeps nobody waiting who was read before.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Why a partition was closed.
 #[derive(Debug)]
@@ -130,6 +134,8 @@ struct Running {
     /// Parked changes that are done, to be taken out of the store with the next checkpoint.
     unparkings: Vec<Unparking>,
     asked: Option<oneshot::Receiver<Answer>>,
+    /// So long a batch may wait for the answer, to be filled.
+    patient_until: Instant,
     flying: JoinSet<(Batch, Position, Ran)>,
     /// Parked objects that are being tried again.
     tailing: JoinSet<TailLanded>,
@@ -204,6 +210,7 @@ impl Running {
             parkings: Vec::new(),
             unparkings: Vec::new(),
             asked: None,
+            patient_until: clock::now(),
             flying: JoinSet::new(),
             tailing: JoinSet::new(),
             tails_turn: false,
@@ -271,6 +278,7 @@ impl Running {
             false => trusted_until,
         };
         let checkpoint_due = self.checkpoint_due();
+        let patience_ends = self.waits_to_be_filled().then_some(self.patient_until);
         let tail_due = self.objects.next_due().filter(|_| !closing && self.has_room_for_a_tail());
         tokio::select! {
             // What was read comes first: the reader waits for this partition to ask again.
@@ -317,6 +325,7 @@ impl Running {
             () = tokio::time::sleep_until(trusted_until) => None,
             () = sleep_until(checkpoint_due) => None,
             () = sleep_until(tail_due) => None,
+            () = sleep_until(patience_ends) => None,
         }
     }
 
@@ -363,10 +372,10 @@ impl Running {
         }
     }
 
-    /// There is less than a batch, others run, and more is on its way: it comes before they are done, or it is started then. Fewer calls
+    /// There is less than a batch, others run, and more is on its way: it comes soon, or this is started without it. Fewer calls
     /// with more in each cost handlers and their targets less.
     fn waits_to_be_filled(&self) -> bool {
-        let more_comes = self.asked.is_some() && !self.caught_up;
+        let more_comes = self.asked.is_some() && !self.caught_up && clock::now() < self.patient_until;
         more_comes && !self.flying.is_empty() && self.lanes.in_line() < self.setup.feed.settings.batch
     }
 
@@ -448,6 +457,7 @@ impl Running {
         let is_full = self.full.tell(full);
         if self.asked.is_none() && self.linking.is_empty() && has_room && may_read && !is_full {
             self.asked = Some(self.setup.feed.reader.want(self.lease.id.partition, self.read.clone()));
+            self.patient_until = clock::now() + PATIENCE;
         }
     }
 

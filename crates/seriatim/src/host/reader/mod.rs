@@ -13,7 +13,7 @@
 mod gathering;
 mod shelf;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

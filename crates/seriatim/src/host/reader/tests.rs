@@ -9,12 +9,28 @@ use crate::name::FeedName;
 use crate::source::{Backfill, Blocker, Consumer, Lag, MemoryFeed, Start};
 
 /// A feed that counts how many rows were looked at, and in how many passes.
-struct Counting {
+pub(in crate::host) struct Counting {
     feed: MemoryFeed,
     ahead: bool,
     rows: AtomicU64,
     passes: AtomicU64,
     away: AtomicBool,
+    /// After so many passes the next one does not come to an end.
+    pub hangs_after: u64,
+}
+
+impl Counting {
+    pub(in crate::host) fn new(feed: MemoryFeed, ahead: bool) -> Self {
+        let zero = || AtomicU64::new(0);
+        Counting {
+            feed,
+            ahead,
+            rows: zero(),
+            passes: zero(),
+            away: AtomicBool::new(false),
+            hangs_after: u64::MAX,
+        }
+    }
 }
 
 fn number(position: &Position) -> u64 {
@@ -38,6 +54,9 @@ impl Feed for Counting {
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
         if self.away.load(Ordering::Relaxed) {
             return Err(SourceError::unavailable("reading", "it is away"));
+        }
+        if self.passes.load(Ordering::Relaxed) >= self.hangs_after {
+            std::future::pending::<()>().await;
         }
         let slices = self.feed.read(cursors, limit).await?;
         let from = cursors.iter().map(|cursor| number(&cursor.after)).min();
@@ -88,9 +107,7 @@ impl Scene {
         for change in 1..=changes {
             feed.push(change % 1000, change);
         }
-        let zero = || AtomicU64::new(0);
-        let away = AtomicBool::new(false);
-        let feed = Arc::new(Counting { feed, ahead, rows: zero(), passes: zero(), away });
+        let feed = Arc::new(Counting::new(feed, ahead));
         let reader = spawn(Arc::clone(&feed) as Arc<dyn Feed>, Duration::from_secs(1));
         let _open = (0..partitions).map(|partition| reader.enter(Partition(partition))).collect();
         Scene { feed, reader, _open }
