@@ -10,9 +10,7 @@ $$;
 -- The same, declared immutable so that plans have it as a constant: a plan is made anew when the table's definition changes, and
 -- with it this.
 create function seriatim.column_name(relation oid, number int2) returns text
-language sql immutable parallel safe as $$
-    select (pg_catalog.pg_identify_object_as_address('pg_catalog.pg_class'::pg_catalog.regclass, relation, number)).object_names[3]
-$$;
+language sql immutable parallel safe as $$ select seriatim.column_name_now(relation, number) $$;
 
 -- A value as the text that it has in its row's JSON. The last one is for all other types.
 create function seriatim.json_text(int2) returns text language sql immutable parallel safe as 'select $1::pg_catalog.text';

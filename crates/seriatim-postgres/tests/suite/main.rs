@@ -22,6 +22,7 @@ mod pooler;
 mod transaction;
 mod transaction_faults;
 mod sql_effect;
+mod journal_keys;
 mod journal_kit;
 mod journal_order;
 mod journal_values;
