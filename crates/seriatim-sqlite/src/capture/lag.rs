@@ -13,7 +13,6 @@ use super::registry;
 use super::settings::Settings;
 use super::slices::Stepped;
 use super::sql::list;
-use super::value::pack;
 use super::watched::Watched;
 
 const STALE: &str = include_str!("../../queries/consumer_stale.sql");
@@ -155,7 +154,7 @@ impl Tally {
 
     fn count(&mut self, watched: &Watched, row: &Stepped<'_>) {
         self.packer.clear();
-        (0..watched.key.len()).for_each(|index| pack(&mut self.packer, row.raw(4 + index)));
+        (0..watched.key.len()).for_each(|index| row.pack(4 + index, &mut self.packer));
         let partition = partition_of_hash(Key::hash_of(self.packer.since(0)), self.partitions);
         for index in &self.cursors_of[partition.0 as usize] {
             let count = &mut self.counts[*index];

@@ -3,22 +3,6 @@
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use serde_json::{Value as Json, json};
-use seriatim::value::Packer;
-
-/// Packs a value as users get it. Text that is not UTF-8 is packed as bytes.
-#[inline]
-pub(super) fn pack(packer: &mut Packer, stored: ValueRef<'_>) {
-    match stored {
-        ValueRef::Null => packer.null(),
-        ValueRef::Integer(number) => packer.integer(number),
-        ValueRef::Real(real) => packer.real(real),
-        ValueRef::Text(text) => match std::str::from_utf8(text) {
-            Ok(text) => packer.text(text),
-            Err(_) => packer.bytes(text),
-        },
-        ValueRef::Blob(bytes) => packer.bytes(bytes),
-    }
-}
 
 /// A value of a primary key, kept so that SQLite compares it exactly as the stored one.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,6 @@ use seriatim::value::{Key, Packer};
 use super::super::fault::Fault;
 use super::super::slices::Stepped;
 use super::super::sql::quoted;
-use super::super::value::pack;
 use super::horizon::{self, Asked};
 use super::moment::moment;
 use super::pass::Pass;
@@ -60,7 +59,7 @@ pub(super) fn lag(
 
 fn is_of(row: &Stepped<'_>, relation: &Relation, settings: &Settings, cursor: &Cursor) -> bool {
     let mut packer = Packer::default();
-    (0..relation.key.len()).for_each(|index| pack(&mut packer, row.raw(1 + index)));
+    (0..relation.key.len()).for_each(|index| row.pack(1 + index, &mut packer));
     partition_of_hash(Key::hash_of(packer.since(0)), settings.partitions) == cursor.partition
 }
 

@@ -13,7 +13,7 @@ use seriatim::source::{Limit, Pages};
 use super::super::fault::Fault;
 use super::super::sieve::{Sieve, sifted};
 use super::super::slices::{Happened, Slices, Stepped, WantedKey};
-use super::super::value::{Exact, pack};
+use super::super::value::Exact;
 use super::moment::{least, moment, resolution};
 use super::place::{Mine, Place, RowPlace, is_of};
 use super::relation::{Read, Relation};
@@ -268,7 +268,7 @@ impl<'a> Walk<'a> {
     pub(super) fn version(&mut self, row: &Stepped<'_>) -> u64 {
         self.packed.clear();
         for index in 0..self.pass.relation.columns.len() {
-            self.packed.add(|packer| pack(packer, row.raw(index)));
+            self.packed.add(|packer| row.pack(index, packer));
         }
         self.packed.version()
     }

@@ -14,7 +14,7 @@ use seriatim::value::{Key, Packer};
 
 use super::super::fault::Fault;
 use super::super::slices::Stepped;
-use super::super::value::{Exact, pack};
+use super::super::value::Exact;
 use super::moment::least;
 use super::pass::{Pass, Walk};
 use super::place::Place;
@@ -88,6 +88,6 @@ fn each_young(
 /// Which row it is, from one look to the next.
 fn identity(pass: &Pass<'_>, row: &Stepped<'_>) -> u64 {
     let mut packer = Packer::default();
-    pass.relation.tie.iter().for_each(|index| pack(&mut packer, row.raw(*index)));
+    pass.relation.tie.iter().for_each(|index| row.pack(*index, &mut packer));
     Key::hash_of(packer.since(0))
 }
