@@ -233,8 +233,7 @@ impl Shape {
 pub(crate) fn pack_normal(value: &[u8], key: &mut Packer) {
     let mut one = Packer::default();
     one.packed(value);
-    let end = one.len();
-    let row = one.finish().row(Columns::new(["x"]), 0, end);
+    let row = one.into_row(Columns::new(["x"]));
     match row.values().first() {
         Some(Value::Decimal(digits)) => key.value(&Value::Decimal(normal_decimal(digits).into())),
         _ => key.packed(value),

@@ -150,14 +150,12 @@ pub(crate) fn normal_decimal(digits: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seriatim::value::{Columns, Row};
+    use seriatim::value::Columns;
 
     fn read(reading: Reading, json: &str) -> Value {
         let mut packer = Packer::default();
         reading.pack(json, &mut packer);
-        let end = packer.len();
-        let row: Row = packer.finish().row(Columns::new(["x"]), 0, end);
-        row.values()[0].clone()
+        packer.into_row(Columns::new(["x"])).values()[0].clone()
     }
 
     #[test]

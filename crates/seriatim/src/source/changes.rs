@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::change::{Change, Op, Position};
 use crate::name::{FeedName, Partition};
-use crate::value::{Columns, Key, Packed, Packer};
+use crate::value::{Columns, Key, Packed, Packer, Shapes};
 
 /// The changes of a slice, in order. Each is made when it is taken.
 #[derive(Clone, Debug)]
@@ -57,7 +57,8 @@ impl From<Vec<Change>> for Changes {
 }
 
 impl From<PackedChanges> for Changes {
-    fn from(packed: PackedChanges) -> Self {
+    fn from(mut packed: PackedChanges) -> Self {
+        packed.end_piece(Packer::default());
         Changes(Inner::Packed(packed))
     }
 }
@@ -96,14 +97,15 @@ pub struct Happened {
     pub at: Timestamp,
 }
 
-/// A change that was packed, and where its rows are: one after another, the key first. It fits into one line of a processor's
-/// memory.
+/// A change that was packed, and in which piece its rows are: one after another, the key first. It fits into one line of a
+/// processor's memory.
 #[derive(Clone, Debug)]
 struct Record {
     id: u64,
     hash: u64,
     at: Timestamp,
-    start: usize,
+    piece: u32,
+    start: u32,
     /// Which of the shapes its images have.
     shape: u32,
     /// Counted from the start, as are the others.
@@ -117,27 +119,35 @@ struct Record {
 }
 
 impl Record {
-    fn end(&self) -> usize {
-        self.start + self.after_end as usize
+    fn end(&self) -> u32 {
+        self.start + self.after_end
     }
 }
 
-/// Changes that are handled together share memory, in pieces of so many bytes at most: whoever keeps one of them keeps no more.
+/// Changes share memory, in pieces of so many bytes at most: whoever keeps one of them keeps no more.
 const SHARED: usize = 8 << 10;
+
+/// The shape that keys have.
+const OF_KEYS: u32 = 0;
 
 /// Changes of one partition, packed side by side.
 #[derive(Clone, Debug)]
 pub struct PackedChanges {
     feed: FeedName,
     partition: Partition,
-    key_columns: Columns,
-    /// The columns that images have, as the source has them and in memory of their own.
-    shapes: Vec<(Columns, Columns)>,
+    /// The columns of the keys, and all that images have.
+    shapes: Vec<Columns>,
+    /// The shapes as the last piece has them.
+    shared: Option<Shapes>,
+    pieces: Vec<Packed>,
+    /// The piece that is being packed.
     packer: Packer,
     records: Vec<Record>,
     /// The position of each record; empty as long as all of them are the numbers that the changes have as ids.
     positions: Vec<Position>,
     taken: usize,
+    /// How much those that are left are when packed.
+    bytes: usize,
     /// About so many will come.
     expected: usize,
 }
@@ -146,17 +156,19 @@ pub struct PackedChanges {
 const MOST_EXPECTED: usize = 64 << 10;
 
 impl PackedChanges {
-    /// None yet. Names are copied, so that threads do not count references to the same ones at the same time.
+    /// None yet. The name is copied, so that threads do not count references to the same one at the same time.
     pub fn new(feed: &FeedName, partition: Partition, key_columns: &Columns) -> Self {
         PackedChanges {
             feed: feed.apart(),
             partition,
-            key_columns: key_columns.apart(),
-            shapes: Vec::new(),
+            shapes: vec![key_columns.clone()],
+            shared: None,
+            pieces: Vec::new(),
             packer: Packer::default(),
             records: Vec::new(),
             positions: Vec::new(),
             taken: 0,
+            bytes: 0,
             expected: 0,
         }
     }
@@ -195,15 +207,21 @@ impl PackedChanges {
         let (has_before, has_after) = (before.is_some(), after.is_some());
         let before_end = before.map_or(key_end, |pack| self.image(pack, start));
         let after_end = after.map_or(before_end, |pack| self.image(pack, start));
+        let start = match start > 0 && self.packer.len() > SHARED {
+            true => self.begin_piece(start),
+            false => start as u32,
+        };
         if self.records.len() == self.records.capacity() {
             self.make_room();
         }
+        self.bytes += after_end as usize;
         let Happened { position, id, op, at } = happened;
         self.place(position, id);
         self.records.push(Record {
             id,
             hash,
             at,
+            piece: self.pieces.len() as u32,
             start,
             shape,
             key_end,
@@ -213,7 +231,22 @@ impl PackedChanges {
             has_before,
             has_after,
         });
-        size_of::<Change>() + self.packer.len() - start
+        size_of::<Change>() + after_end as usize
+    }
+
+    /// What was packed from this place on is the first of another piece. Returns where it is there.
+    fn begin_piece(&mut self, start: usize) -> u32 {
+        let mut next = Packer::default();
+        next.reserve(SHARED + SHARED / 8);
+        next.packed(self.packer.since(start));
+        self.packer.truncate(start);
+        self.end_piece(next);
+        0
+    }
+
+    fn end_piece(&mut self, next: Packer) {
+        let shapes = self.shared.get_or_insert_with(|| Shapes::from(self.shapes.as_slice()));
+        self.pieces.push(std::mem::replace(&mut self.packer, next).finish(shapes));
     }
 
     /// Keeps the position of the next change, which has this id, where that does not say it.
@@ -234,7 +267,7 @@ impl PackedChanges {
         self.records.reserve(more);
         if changes == 0 {
             // Most are about as long as the first.
-            self.packer.reserve(((bytes + bytes / 8) * more).min(MOST_EXPECTED));
+            self.packer.reserve(((bytes + bytes / 8) * more).min(SHARED + SHARED / 8));
         }
     }
 
@@ -249,61 +282,55 @@ impl PackedChanges {
 
     fn shape(&mut self, columns: &Columns) -> u32 {
         // Hardly ever more than one.
-        match self.shapes.iter().position(|(known, _)| known.is_shared_with(columns)) {
-            Some(shape) => shape as u32,
+        match self.shapes.iter().skip(1).position(|known| known.is_shared_with(columns)) {
+            Some(shape) => shape as u32 + 1,
             None => {
-                self.shapes.push((columns.clone(), columns.apart()));
+                self.shapes.push(columns.clone());
+                self.shared = None;
                 self.shapes.len() as u32 - 1
             }
         }
     }
 
     fn weight(&self) -> usize {
-        let left = self.records.len() - self.taken;
-        let start = self.records.get(self.taken).map_or(self.packer.len(), |next| next.start);
-        left * size_of::<Change>() + self.packer.len() - start
+        self.len() * size_of::<Change>() + self.bytes
     }
 
     fn take(&mut self) -> Option<Change> {
         let record = self.records.get(self.taken)?;
         // Memory of its own: a change that waits for long keeps no others in memory.
-        let packed = self.packer.copy(record.start, record.end());
-        let change = self.change(self.taken, record.start, &packed);
+        let packed = self.pieces[record.piece as usize].copy(record.start, record.end());
+        let change = self.change(self.taken, &packed, 0);
+        self.bytes -= record.after_end as usize;
         self.taken += 1;
         Some(change)
     }
 
     fn take_into(&mut self, count: usize, out: &mut Vec<Change>) {
-        let last = self.taken + count;
-        while self.taken < last {
-            let left = &self.records[self.taken..last];
-            let start = left[0].start;
-            let together = left.partition_point(|record| record.end() <= start + SHARED).max(1);
-            let packed = self.packer.copy(start, left[together - 1].end());
-            let taken = self.taken..self.taken + together;
-            out.extend(taken.map(|index| self.change(index, start, &packed)));
-            self.taken += together;
-        }
+        let taken = self.taken..self.taken + count;
+        let records = &self.records[taken.clone()];
+        self.bytes -= records.iter().map(|record| record.after_end as usize).sum::<usize>();
+        out.extend(taken.map(|index| {
+            let record = &self.records[index];
+            self.change(index, &self.pieces[record.piece as usize], record.start)
+        }));
+        self.taken += count;
     }
 
-    /// The change of a record whose rows were packed into this memory, which begins at that place.
+    /// The change of a record whose rows begin at that place.
     #[inline(always)]
-    fn change(&self, index: usize, first: usize, packed: &Packed) -> Change {
+    fn change(&self, index: usize, packed: &Packed, start: u32) -> Change {
         let record = &self.records[index];
-        let (_, columns) = &self.shapes[record.shape as usize];
-        let row = |columns: &Columns, from: u32, to: u32| {
-            let start = record.start - first;
-            packed.row(columns.clone(), start + from as usize, start + to as usize)
-        };
+        let row = |shape: u32, from: u32, to: u32| packed.row(shape, start + from, start + to);
         Change {
             feed: self.feed.clone(),
             partition: self.partition,
             position: self.positions.get(index).cloned().unwrap_or_else(|| Position::number(record.id)),
-            key: Some(Key::hashed(row(&self.key_columns, 0, record.key_end), record.hash)),
+            key: Some(Key::hashed(row(OF_KEYS, 0, record.key_end), record.hash)),
             op: record.op,
             at: record.at,
-            before: record.has_before.then(|| row(columns, record.key_end, record.before_end)),
-            after: record.has_after.then(|| row(columns, record.before_end, record.after_end)),
+            before: record.has_before.then(|| row(record.shape, record.key_end, record.before_end)),
+            after: record.has_after.then(|| row(record.shape, record.before_end, record.after_end)),
             id: record.id,
             prev: None,
         }

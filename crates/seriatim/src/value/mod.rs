@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use key::Key;
-pub use packed::{Packed, Packer};
+pub use packed::Packer;
+pub(crate) use packed::{Packed, Shapes};
 pub use row::{Columns, Row};
 pub(crate) use shown::{Shown, on_one_line};
 

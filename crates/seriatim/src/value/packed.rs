@@ -82,10 +82,6 @@ impl Packer {
     /// Adds values that are packed already.
     #[inline]
     pub fn packed(&mut self, values: &[u8]) {
-        if self.bytes.capacity() - self.bytes.len() < values.len() {
-            // Grown in large steps: what is there is copied each time.
-            self.bytes.reserve(values.len() + 3 * self.bytes.len());
-        }
         self.bytes.extend_from_slice(values);
     }
 
@@ -117,37 +113,70 @@ impl Packer {
         &self.bytes[start..]
     }
 
-    /// A copy of what lies between two places.
-    pub fn copy(&self, start: usize, end: usize) -> Packed {
-        Packed(Arc::from(&self.bytes[start..end]))
-    }
-
     /// Drops what was packed and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// All rows of the change in one piece of memory; the packer is empty again.
-    pub fn finish(&mut self) -> Packed {
-        let packed = Packed(Arc::from(self.bytes.as_slice()));
-        self.bytes.clear();
-        packed
+    /// Drops what was packed from this place on.
+    pub(crate) fn truncate(&mut self, end: usize) {
+        self.bytes.truncate(end);
+    }
+
+    /// What was packed, as one row of these columns.
+    ///
+    /// # Panics
+    /// If it is more than 4 GiB, which databases refuse.
+    pub fn into_row(self, columns: Columns) -> Row {
+        let end = u32::try_from(self.bytes.len()).expect("databases refuse rows of 4 GiB");
+        self.finish(&Arc::from([columns])).row(0, 0, end)
+    }
+
+    /// What was packed, as rows that have these columns.
+    pub(crate) fn finish(mut self, shapes: &Shapes) -> Packed {
+        if self.bytes.capacity() / 3 > self.bytes.len() / 2 {
+            self.bytes.shrink_to_fit();
+        }
+        Packed(Arc::new(Pack { bytes: self.bytes, shapes: Arc::clone(shapes) }))
     }
 }
 
-/// The rows of one change, in one piece of memory.
+/// The columns of rows: each row has one of these.
+pub(crate) type Shapes = Arc<[Columns]>;
+
+/// Rows in one piece of memory, and their columns: whoever keeps a row counts one reference, and not one for its columns too.
 #[derive(Clone, Debug)]
-pub struct Packed(pub(super) Arc<[u8]>);
+pub(crate) struct Packed(Arc<Pack>);
+
+#[derive(Debug)]
+struct Pack {
+    bytes: Vec<u8>,
+    shapes: Shapes,
+}
 
 impl Packed {
-    /// The row that was packed from `start` to `end`.
-    ///
-    /// # Panics
-    /// If the place is outside what was packed: that is a fault of the source that packs.
+    /// The row that was packed from `start` to `end` and has that shape.
     #[inline]
-    pub fn row(&self, columns: Columns, start: usize, end: usize) -> Row {
-        assert!(start <= end && end <= self.0.len(), "a row lies inside its pack");
-        Row::packed(columns, self.clone(), start, end)
+    pub fn row(&self, shape: u32, start: u32, end: u32) -> Row {
+        Row::packed(self.clone(), shape, start, end)
+    }
+
+    /// The columns of that shape.
+    #[inline]
+    pub fn columns(&self, shape: u32) -> &Columns {
+        &self.0.shapes[shape as usize]
+    }
+
+    /// What was packed from `start` to `end`.
+    #[inline]
+    pub fn bytes(&self, start: u32, end: u32) -> &[u8] {
+        &self.0.bytes[start as usize..end as usize]
+    }
+
+    /// A copy of what was packed from `start` to `end`, in memory of its own.
+    pub fn copy(&self, start: u32, end: u32) -> Packed {
+        let bytes = self.bytes(start, end).to_vec();
+        Packed(Arc::new(Pack { bytes, shapes: Arc::clone(&self.0.shapes) }))
     }
 }
 
@@ -245,13 +274,10 @@ mod tests {
         fn what_is_packed_comes_out_again(values in prop::collection::vec(any_value(), 0..8)) {
             let mut packer = Packer::default();
             values.iter().for_each(|value| packer.value(value));
-            let end = packer.len();
-            let packed = packer.finish();
             let columns = Columns::new((0..values.len()).map(|n| n.to_string()));
-            let row = packed.row(columns.clone(), 0, end);
+            let row = packer.into_row(columns.clone());
             prop_assert_eq!(row.values(), values.as_slice());
             prop_assert_eq!(row, Row::new(columns, values));
-            prop_assert!(packer.is_empty());
         }
     }
 }

@@ -122,18 +122,13 @@ impl Columns {
     pub fn is_shared_with(&self, other: &Columns) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
-
-    /// The same names in memory of their own: threads that count references to it do not get into each other's way.
-    pub fn apart(&self) -> Self {
-        Columns(Arc::new(Names::clone(&self.0)))
-    }
 }
 
 /// One state of one row. Cheap to clone; its values are unpacked when somebody looks at them.
 #[derive(Clone)]
 pub struct Row {
-    columns: Columns,
     packed: Packed,
+    shape: u32,
     start: u32,
     end: u32,
     /// A thin pointer: changes are moved a lot.
@@ -150,40 +145,38 @@ impl Row {
         assert_eq!(columns.len(), values.len(), "one value for each column");
         let mut packer = Packer::default();
         values.iter().for_each(|value| packer.value(value));
-        let end = packer.len();
-        Row { values: OnceLock::from(Arc::new(values)), ..Row::packed(columns, packer.finish(), 0, end) }
+        Row { values: OnceLock::from(Arc::new(values)), ..packer.into_row(columns) }
     }
 
     #[inline]
-    pub(super) fn packed(columns: Columns, packed: Packed, start: usize, end: usize) -> Self {
-        let place = |place: usize| u32::try_from(place).expect("databases refuse rows of 4 GiB");
-        Row { columns, packed, start: place(start), end: place(end), values: OnceLock::new() }
+    pub(super) fn packed(packed: Packed, shape: u32, start: u32, end: u32) -> Self {
+        Row { packed, shape, start, end, values: OnceLock::new() }
     }
 
     /// The same row in memory of its own: it keeps no others in memory.
     pub(crate) fn apart(&self) -> Self {
-        let packed = Packed(Arc::from(self.as_packed()));
-        Row { values: self.values.clone(), ..Row::packed(self.columns.clone(), packed, 0, self.weight()) }
+        let packed = self.packed.copy(self.start, self.end);
+        Row { values: self.values.clone(), ..Row::packed(packed, self.shape, 0, self.end - self.start) }
     }
 
     /// Where the memory begins that it lies in.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> *const u8 {
-        self.packed.0.as_ptr()
+        self.packed.bytes(0, 0).as_ptr()
     }
 
     pub(super) fn as_packed(&self) -> &[u8] {
-        &self.packed.0[self.start as usize..self.end as usize]
+        self.packed.bytes(self.start, self.end)
     }
 
     /// The value of the column of this name, `None` when the row has no such column.
     pub fn get(&self, column: &str) -> Option<&Value> {
-        self.columns.index_of(column).and_then(|index| self.values().get(index))
+        self.columns().index_of(column).and_then(|index| self.values().get(index))
     }
 
     /// The columns' names.
     pub fn columns(&self) -> &Columns {
-        &self.columns
+        self.packed.columns(self.shape)
     }
 
     /// The values, in the order of the columns.
@@ -193,7 +186,7 @@ impl Row {
 
     /// Columns and values together, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.columns.names().zip(self.values())
+        self.columns().names().zip(self.values())
     }
 
     /// The row as users see it: a JSON object in the order of the columns.
@@ -210,7 +203,7 @@ impl Row {
 
 impl PartialEq for Row {
     fn eq(&self, other: &Self) -> bool {
-        self.columns == other.columns && self.as_packed() == other.as_packed()
+        self.columns() == other.columns() && self.as_packed() == other.as_packed()
     }
 }
 
@@ -229,7 +222,7 @@ struct Stored<V> {
 
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        Stored { columns: self.columns.clone(), values: self.values() }.serialize(out)
+        Stored { columns: self.columns().clone(), values: self.values() }.serialize(out)
     }
 }
 
