@@ -33,6 +33,14 @@ impl Changes {
         }
     }
 
+    /// The positions of those that are left.
+    pub(crate) fn positions(&self) -> impl ExactSizeIterator<Item = Position> {
+        (0..self.len()).map(|after| match &self.0 {
+            Inner::Made(changes) => changes.as_slice()[after].position.clone(),
+            Inner::Packed(packed) => packed.position(packed.taken + after),
+        })
+    }
+
     /// Takes the next ones, to be handled together: their rows may share memory, which is free again when all of them are gone.
     pub(crate) fn take_into(&mut self, count: usize, out: &mut Vec<Change>) {
         match &mut self.0 {
@@ -317,6 +325,14 @@ impl PackedChanges {
         self.taken += count;
     }
 
+    #[inline]
+    fn position(&self, index: usize) -> Position {
+        match self.positions.get(index) {
+            Some(position) => position.clone(),
+            None => Position::number(self.records[index].id),
+        }
+    }
+
     /// The change of a record whose rows begin at that place.
     #[inline(always)]
     fn change(&self, index: usize, packed: &Packed, start: u32) -> Change {
@@ -325,7 +341,7 @@ impl PackedChanges {
         Change {
             feed: self.feed.clone(),
             partition: self.partition,
-            position: self.positions.get(index).cloned().unwrap_or_else(|| Position::number(record.id)),
+            position: self.position(index),
             key: Some(Key::hashed(row(OF_KEYS, 0, record.key_end), record.hash)),
             op: record.op,
             at: record.at,

@@ -116,7 +116,7 @@ impl Lanes {
             let next = self.marks.end();
             self.held += slice.changes.len();
             self.weight += slice.changes.weight();
-            self.marks.open(slice.changes.len());
+            self.marks.open(slice.changes.positions());
             self.incoming.push_back(Incoming { changes: slice.changes, next });
         }
         // How far the read looked counts too: a partition where nothing happens still moves on.
@@ -282,7 +282,7 @@ impl Lanes {
     fn settle(&mut self, number: u64, change: &Change) {
         self.held -= 1;
         self.weight -= change.weight();
-        self.marks.done(number, change.position.clone());
+        self.marks.done(number);
     }
 
     /// From now on, this object's changes are set aside instead of run, those that wait for it included.
@@ -388,9 +388,8 @@ impl Lanes {
     }
 
     /// Where the low-water mark will stand once this batch is complete.
-    pub fn low_water_after<'a>(&'a self, batch: &'a Batch) -> Option<&'a Position> {
-        let done = batch.changes.iter().map(|change| &change.position);
-        self.marks.low_water_after(batch.entries.iter().copied().zip(done))
+    pub fn low_water_after(&self, batch: &Batch) -> Option<Position> {
+        self.marks.low_water_after(&batch.entries)
     }
 
     /// How many changes are inside: ready, waiting, in flight or set aside.

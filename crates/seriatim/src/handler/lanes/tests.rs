@@ -59,10 +59,10 @@ fn where_the_mark_will_be_is_known_before() {
     let mut lanes = Lanes::default();
     lanes.push(slice(vec![change(1, 1), change(2, 2), change(3, 3)], 9));
     let first = lanes.take(2).unwrap();
-    assert_eq!(lanes.low_water_after(&first), Some(&Position::number(2)));
+    assert_eq!(lanes.low_water_after(&first), Some(Position::number(2)));
     lanes.complete(first, vec![]);
     let last = lanes.take(2).unwrap();
-    assert_eq!(lanes.low_water_after(&last), Some(&Position::number(9)));
+    assert_eq!(lanes.low_water_after(&last), Some(Position::number(9)));
 }
 
 #[test]

@@ -383,7 +383,7 @@ impl Running {
     }
 
     fn start(&mut self, batch: Batch) {
-        let upto = self.lanes.low_water_after(&batch).unwrap_or(&self.saved).clone();
+        let upto = self.lanes.low_water_after(&batch).unwrap_or_else(|| self.saved.clone());
         let aside = if self.is_transactional() { self.take_aside() } else { BTreeMap::new() };
         let (tries, lease, rules) = (Arc::clone(&self.tries), Arc::clone(&self.lease), self.rules());
         let observers = Arc::clone(&self.setup.observers);
