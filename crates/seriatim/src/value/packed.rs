@@ -184,7 +184,8 @@ impl Packed {
 pub(super) struct Unpacking<'a>(pub &'a [u8]);
 
 impl<'a> Unpacking<'a> {
-    /// Looks at the next value where it lies.
+    /// Looks at the next value where it lies. Always inlined: what it is is asked once then, and not again by whoever looks.
+    #[inline(always)]
     pub fn see(&mut self) -> Option<Seen<'a>> {
         if self.0.is_empty() {
             return None;
