@@ -31,10 +31,7 @@ impl Stepped<'_> {
             Ok(ValueRef::Null) | Err(_) => packer.null(),
             Ok(ValueRef::Integer(number)) => packer.integer(number),
             Ok(ValueRef::Real(real)) => packer.real(real),
-            Ok(ValueRef::Text(text)) => match std::str::from_utf8(text) {
-                Ok(text) => packer.text(text),
-                Err(_) => packer.bytes(text),
-            },
+            Ok(ValueRef::Text(text)) => packer.text_or_bytes(text),
             Ok(ValueRef::Blob(bytes)) => packer.bytes(bytes),
         }
     }

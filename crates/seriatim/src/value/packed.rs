@@ -55,6 +55,14 @@ impl Packer {
         self.sized(TEXT, text.as_bytes());
     }
 
+    /// Adds a text where the bytes are one, in UTF-8, and bytes where not.
+    #[inline]
+    pub fn text_or_bytes(&mut self, bytes: &[u8]) {
+        // Most texts are ASCII, which is faster to see.
+        let is_text = bytes.is_ascii() || std::str::from_utf8(bytes).is_ok();
+        self.sized(if is_text { TEXT } else { BYTES }, bytes);
+    }
+
     /// Adds bytes.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
@@ -280,5 +288,17 @@ mod tests {
             prop_assert_eq!(row.values(), values.as_slice());
             prop_assert_eq!(row, Row::new(columns, values));
         }
+    }
+
+    #[test]
+    fn what_is_no_text_is_packed_as_bytes() {
+        let seen = |bytes: &[u8]| {
+            let mut packer = Packer::default();
+            packer.text_or_bytes(bytes);
+            packer.into_row(Columns::new(["x"])).values()[0].clone()
+        };
+        assert_eq!(seen(b"plain"), Value::Text("plain".into()));
+        assert_eq!(seen("grün".as_bytes()), Value::Text("grün".into()));
+        assert_eq!(seen(b"gr\xfcn"), Value::Bytes(Arc::from(b"gr\xfcn".as_slice())));
     }
 }
