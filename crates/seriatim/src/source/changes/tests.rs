@@ -107,6 +107,30 @@ fn whoever_keeps_one_change_keeps_little_of_others_and_nothing_if_it_is_apart() 
 }
 
 #[test]
+fn each_change_has_the_columns_that_it_was_packed_with_whichever_piece_it_is_in() {
+    let (feed, key) = (FeedName::new("f").unwrap(), Columns::new(["id"]));
+    let shapes = [Columns::new(["a"]), Columns::new(["b"]), Columns::new(["c"])];
+    let mut packed = PackedChanges::new(&feed, Partition(3), &key);
+    let large = Value::Bytes(vec![7; SHARED / 3].into());
+    // The second comes first where a piece is full, and the third where it is not.
+    let order = [0, 0, 1, 1, 2, 0, 1, 2, 0];
+    for (id, shape) in (0..).zip(order) {
+        let happened =
+            Happened { position: Position::number(id), id, op: Op::Insert, at: Timestamp::UNIX_EPOCH };
+        let image = |packer: &mut Packer| packer.value(&large);
+        packed.push(happened, &[0], 0, &shapes[shape], None::<fn(&mut Packer)>, Some(image));
+    }
+    assert!(packed.pieces.len() > 2);
+    let mut together = Vec::new();
+    let (mut packed, alone) = (Changes::from(packed.clone()), Changes::from(packed));
+    packed.take_into(order.len(), &mut together);
+    for (change, shape) in together.iter().zip(order).chain(alone.collect::<Vec<_>>().iter().zip(order)) {
+        assert_eq!(change.after, Some(Row::new(shapes[shape].clone(), [large.clone()])));
+        assert_eq!(change.key.as_ref().map(|key| key.row().columns()), Some(&key));
+    }
+}
+
+#[test]
 fn what_is_left_weighs_what_its_changes_weigh() {
     let (mut packed, made) = packed();
     for taken in 0..3 {
