@@ -20,8 +20,8 @@ pub(crate) use webhook::webhook_echo;
 use crate::Backlog;
 use crate::journal_drain;
 
-/// How often each side does the whole of it, in turns. Both sides keep all processors busy for seconds, and whatever else the
-/// machine does in one of them moves a round by a tenth: the one in the middle of a few is off by half of that.
+/// How often each side does the whole of it, in turns. Both keep all processors busy for seconds: whatever else the machine does
+/// meanwhile moves a round by a tenth, and only the one in the middle of several says something.
 const ROUNDS: usize = 7;
 
 /// A journal to drain, and the same changes as lines of JSON for whoever does it without Seriatim.
