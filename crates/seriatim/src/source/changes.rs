@@ -135,6 +135,9 @@ impl Record {
 /// Changes share memory, in pieces of so many bytes at most: whoever keeps one of them keeps no more.
 const SHARED: usize = 8 << 10;
 
+/// Memory for a piece, and for most changes that turn out not to fit into it.
+const ROOM: usize = SHARED + SHARED / 8;
+
 /// The shape that keys have.
 const OF_KEYS: u32 = 0;
 
@@ -215,10 +218,9 @@ impl PackedChanges {
         let (has_before, has_after) = (before.is_some(), after.is_some());
         let before_end = before.map_or(key_end, |pack| self.image(pack, start));
         let after_end = after.map_or(before_end, |pack| self.image(pack, start));
-        let start = match start > 0 && self.packer.len() > SHARED {
-            true => self.begin_piece(start),
-            false => start as u32,
-        };
+        if start > 0 && self.packer.len() > SHARED {
+            self.begin_piece(start);
+        }
         if self.records.len() == self.records.capacity() {
             self.make_room();
         }
@@ -230,7 +232,7 @@ impl PackedChanges {
             hash,
             at,
             piece: self.pieces.len() as u32,
-            start,
+            start: self.packer.len() as u32 - after_end,
             shape,
             key_end,
             before_end,
@@ -242,14 +244,13 @@ impl PackedChanges {
         size_of::<Change>() + after_end as usize
     }
 
-    /// What was packed from this place on is the first of another piece. Returns where it is there.
-    fn begin_piece(&mut self, start: usize) -> u32 {
+    /// What was packed from this place on becomes the first of another piece.
+    fn begin_piece(&mut self, start: usize) {
         let mut next = Packer::default();
-        next.reserve(SHARED + SHARED / 8);
+        next.reserve(ROOM);
         next.packed(self.packer.since(start));
         self.packer.truncate(start);
         self.end_piece(next);
-        0
     }
 
     fn end_piece(&mut self, next: Packer) {
@@ -275,7 +276,7 @@ impl PackedChanges {
         self.records.reserve(more);
         if changes == 0 {
             // Most are about as long as the first.
-            self.packer.reserve(((bytes + bytes / 8) * more).min(SHARED + SHARED / 8));
+            self.packer.reserve(((bytes + bytes / 8) * more).min(ROOM));
         }
     }
 
