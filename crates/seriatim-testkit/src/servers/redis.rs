@@ -38,8 +38,19 @@ impl Redis {
         Redis::start_with(port, &DURABLE)
     }
 
-    fn start_with(port: u16, settings: &'static [&'static str]) -> Result<Self, ServerError> {
+    /// Starts one with what another one has saved: its RDB file.
+    pub fn start_from(saved: &Path) -> Result<Self, ServerError> {
         let folder = tempfile::tempdir().map_err(|cause| KIND.failed(cause))?;
+        std::fs::copy(saved, folder.path().join("dump.rdb")).map_err(|cause| KIND.failed(cause))?;
+        let port = free_port().map_err(|cause| KIND.failed(cause))?;
+        Redis::start_in(folder, port, &[])
+    }
+
+    fn start_with(port: u16, settings: &'static [&'static str]) -> Result<Self, ServerError> {
+        Redis::start_in(tempfile::tempdir().map_err(|cause| KIND.failed(cause))?, port, settings)
+    }
+
+    fn start_in(folder: TempDir, port: u16, settings: &'static [&'static str]) -> Result<Self, ServerError> {
         let server = Running(spawn(port, folder.path(), settings)?).accepts(port, &KIND)?;
         Ok(Redis { port, server, folder, settings })
     }
