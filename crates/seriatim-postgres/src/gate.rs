@@ -11,8 +11,13 @@ use crate::database::Database;
 use crate::error::PostgresError;
 use crate::migrate::{Component, migrate};
 
-const COMPONENT: Component =
-    Component { name: "gate", migrations: &[include_str!("../migrations/gate/0001_gate.sql")] };
+const COMPONENT: Component = Component {
+    name: "gate",
+    migrations: &[
+        include_str!("../migrations/gate/0001_gate.sql"),
+        include_str!("../migrations/gate/0002_pinned.sql"),
+    ],
+};
 const LAST: &str = include_str!("../queries/gate_last.sql");
 const ADVANCE: &str = include_str!("../queries/gate_advance.sql");
 const HOLD: &str = include_str!("../queries/gate_hold.sql");

@@ -38,6 +38,7 @@ const COMPONENT: Component = Component {
         include_str!("../../migrations/queue/0001_queue.sql"),
         include_str!("../../migrations/queue/0002_push.sql"),
         include_str!("../../migrations/queue/0003_work.sql"),
+        include_str!("../../migrations/queue/0004_pinned.sql"),
     ],
 };
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use seriatim::FeedName;
 use seriatim::name::{HostName, ObjectName};
 use seriatim::source::queue::{Body, Next, PushError, Queue, Take, WorkerSession};
-use seriatim_postgres::tokio_postgres::Client;
+use seriatim_postgres::tokio_postgres::{Client, IsolationLevel};
 use seriatim_postgres::{Database, PostgresQueue};
 use seriatim_testkit::queue::QueueHarness;
 
@@ -199,6 +199,69 @@ async fn a_producer_needs_no_more_than_the_schema() {
     place.run(&format!("set role {role}; select seriatim.queue_push('works', 'work:1', 'a')")).await;
     assert_eq!(place.number("select count(*) from seriatim.queue_event").await, 1);
     place.run(&format!("drop owned by {role}; drop role {role}")).await;
+}
+
+#[tokio::test]
+async fn a_limit_is_kept_or_refused_in_every_isolation_level() {
+    let place = Place::new();
+    queue(&place).await;
+    for isolation in ["read committed", "repeatable read", "serializable"] {
+        let mut producer = place.client().await;
+        let (begin, object) = (format!("begin isolation level {isolation}"), format!("work:{isolation}"));
+        let other = format!("select seriatim.queue_push_at_most('works', '{object}', 2, 'a')");
+        place.run(&other).await;
+        producer.batch_execute(&begin).await.unwrap();
+        producer.query("select 1 from pg_class limit 1", &[]).await.unwrap();
+        place.run(&other).await;
+        let pushed =
+            producer.execute("select seriatim.queue_push_at_most('works', $1, 2, 'b')", &[&object]).await;
+        let refused = pushed.expect_err(isolation);
+        let refused = refused.as_db_error().unwrap();
+        let sentence = if isolation == "read committed" {
+            "may have 2"
+        } else {
+            "needs a transaction that is READ COMMITTED"
+        };
+        assert!(refused.message().contains(sentence), "{isolation}: {refused}");
+        assert!(refused.hint().is_some(), "{isolation}: {refused}");
+        producer.batch_execute("rollback").await.unwrap();
+        // Without a limit every transaction may push.
+        let transaction = producer.build_transaction();
+        let level = match isolation {
+            "read committed" => IsolationLevel::ReadCommitted,
+            "repeatable read" => IsolationLevel::RepeatableRead,
+            _ => IsolationLevel::Serializable,
+        };
+        let transaction = transaction.isolation_level(level).start().await.unwrap();
+        transaction.execute("select seriatim.queue_push('works', $1, 'c')", &[&object]).await.unwrap();
+        transaction.commit().await.unwrap();
+        let waiting = format!("select count(*) from seriatim.queue_event where object = '{object}'");
+        assert_eq!(place.number(&waiting).await, 3);
+    }
+}
+
+#[tokio::test]
+async fn a_push_does_not_read_what_waits() {
+    let place = Place::new();
+    queue(&place).await;
+    place
+        .run(
+            "insert into seriatim.queue_line values ('works', 'work:1'); \
+             insert into seriatim.queue_object values ('works', 'work:1'); \
+             insert into seriatim.queue_event \
+             select 'works', 'work:1', nextval('seriatim.queue_event_id'), now(), '' from generate_series(1, 20000)",
+        )
+        .await;
+    for before in ["select 1", "analyze seriatim.queue_event", "vacuum seriatim.queue_event"] {
+        let mut producer = place.client().await;
+        producer.batch_execute(before).await.unwrap();
+        let transaction = producer.transaction().await.unwrap();
+        transaction.batch_execute("select seriatim.queue_push('works', 'work:1', 'a')").await.unwrap();
+        let read = "select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) \
+                    from pg_stat_xact_user_tables where relid = 'seriatim.queue_event'::regclass";
+        let read: i64 = transaction.query_one(read, &[]).await.unwrap().get(0);
+        assert!(read < 10, "after {before} it read {read} events");
+    }
 }
 
 #[tokio::test]

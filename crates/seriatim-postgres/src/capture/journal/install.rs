@@ -35,6 +35,7 @@ pub(super) async fn open(
 ) -> Result<(i64, Position), Fault> {
     let mut client = base.database.client().await?;
     if let Some(registration) = registry::registration(&client, &base.database, consumer).await? {
+        migrate(&base.database, &registry::COMPONENT).await?;
         let id = registration.capture;
         reopened(base, &mut client, &registration, wrong).await?;
         return Ok((id, registration.start));
