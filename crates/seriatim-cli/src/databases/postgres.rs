@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
 use seriatim::source::queue::Queue;
-use seriatim::source::{Install, Shape};
+use seriatim::source::{Install, Shape, Start};
 use seriatim_postgres::{
     Capture, Database, Horizon, PostgresError, PostgresLedger, PostgresQueue, PostgresStore, Source,
     SqlEffect, SqlProblem, Unit, WindowCapture, in_transaction,
@@ -85,6 +85,7 @@ fn by_triggers(database: &Database, feed: &FeedConfig) -> Capture {
         Some(columns) => capture.key(columns.clone()),
         None => capture,
     };
+    let capture = if feed.start == Start::Beginning { capture.with_existing_rows() } else { capture };
     match (feed.capture, feed.deletes) {
         (CaptureKind::Log, true) => capture.with_deletes(),
         _ => capture,

@@ -150,6 +150,13 @@ impl Capture {
         self
     }
 
+    /// It is meant to begin with the rows that exist: [`Install::check`](seriatim::source::Install::check) then also says
+    /// whether they can be read.
+    pub fn with_existing_rows(mut self) -> Self {
+        self.base.settings.with_existing = true;
+        self
+    }
+
     /// A log delivers deletes too. A journal always does.
     pub fn with_deletes(mut self) -> Self {
         self.base.settings.deletes = true;

@@ -102,6 +102,19 @@ impl Names {
         attention(what, "give it a primary key, or start the feed with start = \"now\"")
     }
 
+    pub(crate) fn rows_hidden(&self, role: &str) -> SourceError {
+        let what = format!(
+            "feed {}: row level security of {:?} may hide existing rows from the role {role}, which reads them",
+            self.feed, self.table
+        );
+        attention(
+            what,
+            format!(
+                "let a superuser run: alter role {role} bypassrls; or begin without existing rows: start = \"now\""
+            ),
+        )
+    }
+
     pub(crate) fn key_gone(&self) -> SourceError {
         let what = format!(
             "feed {}: a key column of {:?} is gone or its primary key was replaced, so objects cannot be told apart as before",

@@ -25,6 +25,8 @@ pub(crate) struct Settings {
     pub filter: Option<String>,
     /// Which columns beside the key's; all when not given.
     pub columns: Option<Vec<String>>,
+    /// It is meant to begin with the rows that exist.
+    pub with_existing: bool,
     /// How often an idle feed looks when nobody wakes it.
     pub every: Duration,
 }
@@ -39,6 +41,7 @@ impl Settings {
             deletes: false,
             filter: None,
             columns: None,
+            with_existing: false,
             every: EVERY,
         }
     }

@@ -31,6 +31,7 @@ mod journal_large;
 mod journal_load;
 mod journal_model;
 mod journal_backfill;
+mod journal_rewrites;
 mod log_kit;
 mod filters;
 mod window_kit;

@@ -23,7 +23,9 @@ use super::super::fault::Fault;
 use super::super::kind::Base;
 use super::super::names::{literal, quoted};
 use super::super::registry::Registration;
+use super::super::sentences::Names;
 use super::super::sieve::Sieve;
+use super::super::table::Table;
 use super::emit::Emit;
 use super::position::{Chunk, Filling, Group, Place, RowKey};
 use super::raw::{Moment, Raw};
@@ -38,6 +40,8 @@ const NEWEST: &str = include_str!("../../../queries/tick_newest.sql");
 const ESTIMATE: &str = include_str!("../../../queries/table_estimate.sql");
 const COUNT: &str = include_str!("../../../queries/table_count.sql");
 const FRESH: &str = include_str!("../../../queries/journal_fresh.sql");
+const LOCK: &str = include_str!("../../../queries/table_lock.sql");
+const HIDES_ROWS: &str = include_str!("../../../queries/table_hides_rows.sql");
 
 /// Tables that are estimated to be smaller are counted.
 const COUNTED: i64 = 100_000;
@@ -51,12 +55,28 @@ pub(super) fn id_of_existing(registration: i64, row: &[u8]) -> u64 {
     EXISTING | (xxh64(row, registration as u64) >> 2)
 }
 
-/// Refuses tables whose rows have no names, and makes the index that finds a row's changes. It stays until the turn is dropped,
+/// Refuses a table that has rows which this role cannot see.
+pub(super) async fn refuse_hidden(
+    client: &impl GenericClient,
+    table: &Table,
+    names: &Names,
+) -> Result<(), Fault> {
+    let row = client.query_one(HIDES_ROWS, &[&table.oid]).await?;
+    match row.get(0) {
+        true => Err(names.rows_hidden(row.get(1)).into()),
+        false => Ok(()),
+    }
+}
+
+/// Refuses tables whose rows have no names or are hidden, and makes the index that finds a row's changes. It stays until the turn is dropped,
 /// and after that for as long as a registered consumer needs it.
 pub(super) async fn prepare(base: &Base, watched: &Watched) -> Result<Turn, Fault> {
     if watched.table.identity().is_none() {
         return Err(base.settings.names.no_row_identity().into());
     }
+    let client = base.database.client().await?;
+    refuse_hidden(&client, &watched.table, &base.settings.names).await?;
+    drop(client);
     index::make(base, watched.entry.id).await
 }
 
@@ -209,10 +229,13 @@ pub(super) async fn read(
     let sql = chunk_sql(base, watched)?;
     let rows = limit.rows.clamp(1, ROWS) as i64;
     let upper = group.ahead.as_ref().map(|(_, key)| key.clone());
-    // One snapshot for the newest tick, the rows, and what happened to them since.
+    // One snapshot for the newest tick, the rows, and what happened to them since. The table is locked before the snapshot is
+    // taken: to an older one a table that is rewritten is empty.
     let transaction = client.build_transaction();
     let level = tokio_postgres::IsolationLevel::RepeatableRead;
     let transaction = transaction.isolation_level(level).read_only(true).start().await?;
+    transaction.batch_execute(&LOCK.replace("{table}", &watched.table.quoted())).await?;
+    refuse_hidden(&transaction, &watched.table, &base.settings.names).await?;
     let newest = transaction.query_one(&*base.database.sql(NEWEST), &[&watched.entry.id]).await?;
     let (tick, seen): (i64, String) = (newest.get(0), newest.get(1));
     let at = newest.get::<_, Moment>(2).0;

@@ -29,6 +29,7 @@ use super::kind::{Base, Capturing, Wrong};
 use super::registry;
 use super::sieve::Sieve;
 use super::slices::Slices;
+use super::table::Table;
 use crate::database::Client;
 use crate::sequencer::BUSY;
 use backfill::Fresh;
@@ -246,12 +247,14 @@ async fn tick(base: &Base, client: &Client) -> Result<(), Fault> {
 impl Capturing for Journal {
     async fn check(&self, base: &Base) -> Result<Installed, Fault> {
         let client = base.database.client().await?;
-        let found = Watched::by_settings(&client, base).await?;
-        Ok(if found.is_some_and(|watched| watched.triggers) {
-            Installed::Installed
-        } else {
-            Installed::NotYet
-        })
+        if Watched::by_settings(&client, base).await?.is_some_and(|watched| watched.triggers) {
+            return Ok(Installed::Installed);
+        }
+        if base.settings.with_existing {
+            let table = Table::inspect(&client, &base.settings.names).await?;
+            backfill::refuse_hidden(&client, &table, &base.settings.names).await?;
+        }
+        Ok(Installed::NotYet)
     }
 
     async fn install_sql(&self, base: &Base) -> Result<String, Fault> {

@@ -1,0 +1,2 @@
+-- Keeps a table and its partitions from being rewritten. Takes no snapshot.
+lock table {table} in access share mode
