@@ -1,10 +1,10 @@
 //! Images: rows as the triggers noted them, packed with the columns that they had then.
 
-use seriatim::value::{Columns, Packer, Value};
+use seriatim::value::{Columns, Packer};
 
 use super::json::{members, unescaped, value_end};
 use super::table::Table;
-use super::value::{Reading, normal_decimal};
+use super::value::{Reading, pack_normal};
 
 /// Reads images of one table, whatever columns it had when they were noted.
 #[derive(Debug)]
@@ -222,20 +222,9 @@ impl Shape {
         for index in places {
             let value = image.value(*index, from);
             match self.readings[*index] {
-                Reading::Decimal => pack_normal(value, into),
+                Reading::Decimal | Reading::Real => pack_normal(value, into),
                 _ => into.packed(value),
             }
         }
-    }
-}
-
-/// 1.50 and 1.5 are one key.
-pub(crate) fn pack_normal(value: &[u8], key: &mut Packer) {
-    let mut one = Packer::default();
-    one.packed(value);
-    let row = one.into_row(Columns::new(["x"]));
-    match row.values().first() {
-        Some(Value::Decimal(digits)) => key.value(&Value::Decimal(normal_decimal(digits).into())),
-        _ => key.packed(value),
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Column {
     pub collation: Option<String>,
     /// Equal texts are the same bytes.
     pub deterministic: bool,
+    /// How long its values are, among others; -1 when nobody said.
+    pub modifier: i32,
 }
 
 impl Table {
@@ -157,7 +159,7 @@ impl Column {
         [700, 701, 1186, 790].contains(&self.base) || !matches!(self.sort, 'b' | 'e') || self.category == 'A'
     }
 
-    /// Whether equal values of the type are always written in the same way, or are made so (see `Normal` in key.rs).
+    /// Whether equal values of the type are always written in the same way, or are made so (see `pack_normal` in value.rs).
     pub(crate) fn tells_objects_apart(&self) -> bool {
         // bool, bytea, "char", name, int8, int2, int4, text, oid, cidr, inet, macaddr8, float4, float8, macaddr, bpchar,
         // varchar, date, time, timestamp, timestamptz, timetz, bit, varbit, numeric, uuid, pg_lsn
@@ -165,7 +167,9 @@ impl Column {
             16, 17, 18, 19, 20, 21, 23, 25, 26, 650, 869, 774, 700, 701, 829, 1042, 1043, 1082, 1083, 1114,
             1184, 1266, 1560, 1562, 1700, 2950, 3220,
         ];
-        self.deterministic && (self.sort == 'e' || PLAIN.contains(&self.base))
+        // Blanks at the end count for nothing in a bpchar. Those with a length are all filled up to it.
+        let filled = self.base != 1042 || self.modifier >= 0;
+        self.deterministic && filled && (self.sort == 'e' || PLAIN.contains(&self.base))
     }
 }
 
@@ -252,5 +256,6 @@ fn column(row: &Row) -> Column {
         type_name: row.get(7),
         collation: row.get(8),
         deterministic: row.get(9),
+        modifier: row.get(12),
     }
 }

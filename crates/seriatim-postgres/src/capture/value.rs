@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use seriatim::value::{Packer, Value};
+use seriatim::value::{Columns, Packer, Value};
 
 use super::json::string;
 use super::table::Column;
@@ -139,8 +139,21 @@ fn escaped(mut rest: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// Packs a value as a key has it: equal values of a type are one key, however they are written.
+pub(crate) fn pack_normal(value: &[u8], key: &mut Packer) {
+    let mut one = Packer::default();
+    one.packed(value);
+    let row = one.into_row(Columns::new(["x"]));
+    match row.values().first() {
+        Some(Value::Decimal(digits)) => key.value(&Value::Decimal(normal_decimal(digits).into())),
+        // There are a zero and its negative, which are equal.
+        Some(Value::Real(real)) if *real == 0.0 => key.real(0.0),
+        _ => key.packed(value),
+    }
+}
+
 /// A decimal number as a key has it: 1.50 and 1.5 are equal, so they are one key.
-pub(crate) fn normal_decimal(digits: &str) -> &str {
+fn normal_decimal(digits: &str) -> &str {
     match digits.contains('.') && !digits.contains(['e', 'E']) {
         true => digits.trim_end_matches('0').trim_end_matches('.'),
         false => digits,
@@ -150,7 +163,6 @@ pub(crate) fn normal_decimal(digits: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seriatim::value::Columns;
 
     fn read(reading: Reading, json: &str) -> Value {
         let mut packer = Packer::default();

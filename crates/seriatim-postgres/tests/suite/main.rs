@@ -32,6 +32,7 @@ mod journal_load;
 mod journal_model;
 mod journal_backfill;
 mod journal_rewrites;
+mod journal_equal_keys;
 mod log_kit;
 mod filters;
 mod window_kit;

@@ -9,10 +9,9 @@ use seriatim::value::{Columns, Packer, Value};
 use tokio_postgres::Row;
 use tokio_postgres::types::{Kind as Sort, Type};
 
-use super::super::image::pack_normal;
 use super::super::names::quoted;
 use super::super::table::Column;
-use super::super::value::Reading;
+use super::super::value::{Reading, pack_normal};
 use super::moment::{Kind, Micros};
 use super::relation::TieAs;
 
@@ -179,7 +178,7 @@ impl RowColumns {
 
     fn pack_in_key(&self, index: usize, value: &[u8], key: &mut Packer) {
         match self.ways[index] {
-            Way::Json(Reading::Decimal) => pack_normal(value, key),
+            Way::Json(Reading::Decimal | Reading::Real) | Way::Real => pack_normal(value, key),
             _ => key.packed(value),
         }
     }
@@ -204,5 +203,6 @@ fn column(name: &str, of: &Type) -> Column {
         not_null: false,
         collation: None,
         deterministic: true,
+        modifier: -1,
     }
 }
