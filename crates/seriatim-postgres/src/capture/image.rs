@@ -19,7 +19,9 @@ pub(crate) struct Images {
     shapes: Vec<Shape>,
     /// The columns that are delivered; all when not given.
     chosen: Option<Vec<String>>,
-    /// An image had columns that the table has not.
+    /// The columns that the feed's filter is about.
+    asked_about: Vec<String>,
+    /// An image had columns that the table has not, or had none that the filter is about.
     puzzled: bool,
     /// Memory of images that are done with.
     spare: Vec<Vec<usize>>,
@@ -63,6 +65,7 @@ impl Images {
             row_names: Vec::new(),
             shapes: Vec::new(),
             chosen: None,
+            asked_about: Vec::new(),
             puzzled: false,
             spare: Vec::new(),
         }
@@ -78,6 +81,11 @@ impl Images {
         Images { chosen, ..self }
     }
 
+    /// The same, of a feed whose filter is about these columns.
+    pub(crate) fn asked_about(self, columns: impl Iterator<Item = String>) -> Self {
+        Images { asked_about: columns.collect(), ..self }
+    }
+
     /// Packs an image. `None` when it is no JSON object.
     pub(crate) fn pack(&mut self, json: &str, packer: &mut Packer) -> Option<Packed> {
         let mut ends = self.spare.pop().unwrap_or_default();
@@ -88,7 +96,10 @@ impl Images {
             }
         }
         let shape = self.new_shape(json)?;
-        self.puzzled |= shape.key.is_none() || shape.readings.contains(&Reading::Unknown);
+        let lacks = |column: &String| shape.columns.index_of(column).is_none();
+        self.puzzled |= shape.key.is_none()
+            || shape.readings.contains(&Reading::Unknown)
+            || self.asked_about.iter().any(lacks);
         self.shapes.push(shape);
         let shape = self.shapes.len() - 1;
         let start = self.shapes[shape].pack(json, packer, &mut ends)??;
@@ -103,7 +114,7 @@ impl Images {
         }
     }
 
-    /// Whether an image had columns that the table has not: it may be another table by now.
+    /// Whether an image had other columns than the table, or than the filter: it may be another table by now.
     pub(crate) fn is_puzzled(&self) -> bool {
         self.puzzled
     }

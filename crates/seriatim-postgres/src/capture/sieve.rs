@@ -80,6 +80,11 @@ impl Sieve {
         around.find(|name| self.filter.mentions(name) && !columns.contains(&name.as_str()))
     }
 
+    /// The names of the columns that it is about.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = String> {
+        self.columns.iter().map(|column| column.name.clone())
+    }
+
     /// Whether the filter holds for the row of this name.
     pub(crate) fn row(&self, row: &str) -> String {
         let (filter, alias) = (self.filter.as_str(), &self.alias);

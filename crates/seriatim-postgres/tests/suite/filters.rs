@@ -343,3 +343,16 @@ async fn the_changes_make_what_the_filter_selects_while_existing_rows_are_read()
         assert_eq!(made, expected, "where {filter}");
     }
 }
+
+#[tokio::test]
+async fn no_row_gets_through_when_the_filters_column_is_dropped_under_a_running_journal() {
+    let shop = Shop::with(SCHEMA).await;
+    let mut follower = Follower::open(paid(&shop), Start::Now).await;
+    shop.sql("update orders set amount = 1 where id = 1").await;
+    assert_eq!(follower.all().await.len(), 1);
+    shop.sql("alter table orders drop column status; insert into orders values (9, 'eve', 1)").await;
+    shop.sql("select seriatim.tick()").await;
+    let said =
+        follower.try_read(LIMIT).await.expect_err("nobody can say whether the row matches").to_string();
+    assert!(said.contains("status"), "{said}");
+}

@@ -148,7 +148,8 @@ impl State {
             let chosen = table.chosen(settings.columns.as_deref(), &watched.entry.key, names)?;
             let sieve = Sieve::new(settings.filter.as_deref(), table, names)?;
             let images = Images::new(table, &watched.known.key_names).naming_rows(row_names);
-            let mut images = images.choosing(chosen);
+            let asked_about = sieve.iter().flat_map(Sieve::columns);
+            let mut images = images.choosing(chosen).asked_about(asked_about);
             let slices = Slices::new(
                 &settings.names.feed,
                 settings.partitions,
@@ -169,6 +170,13 @@ impl State {
                 drop(pass);
                 let place =
                     backfill::read(base, client, &watched, &registration, group, limit, &mut emit).await?;
+                if emit.images.is_puzzled() {
+                    let again = self.looked_after(base, client, &watched).await?;
+                    if again.fingerprint != watched.fingerprint {
+                        watched = again;
+                        continue;
+                    }
+                }
                 return Ok(emit.slices.upto(&place.position(), false));
             }
             self.rows_next.store(true, Ordering::Relaxed);
