@@ -356,3 +356,24 @@ async fn no_row_gets_through_when_the_filters_column_is_dropped_under_a_running_
         follower.try_read(LIMIT).await.expect_err("nobody can say whether the row matches").to_string();
     assert!(said.contains("status"), "{said}");
 }
+
+#[tokio::test]
+async fn a_filter_may_speak_of_time_zones() {
+    let shop = Shop::with(SCHEMA).await;
+    let filter =
+        "(at at time zone 'UTC')::date = date '2026-06-01' and AT AT  TIME\nZONE 'Asia/Tokyo' > '2026-01-01'";
+    let mut journal = Follower::open(shop.source().journal("orders").filter(filter), Start::Beginning).await;
+    assert_eq!(told(&journal.all().await), ["upsert {\"id\":3}"]);
+    let log = shop.source().log("orders").named(named("log")).filter(filter);
+    assert_eq!(told(&LogFollower::open(log, Start::Beginning).await.drain().await), ["upsert {\"id\":3}"]);
+    shop.sql("alter table orders rename column at to moment").await;
+    let of_another = shop.source().journal("orders").named(named("another"));
+    let gone = of_another.filter("at at time zone 'UTC' > '2026-01-01'");
+    assert!(Follower::try_open(gone, Start::Now).await.is_err(), "the table has no column at");
+    let fine = shop
+        .source()
+        .journal("orders")
+        .named(named("fine"))
+        .filter("moment at time zone 'UTC' > '2026-01-01'");
+    Follower::open(fine, Start::Now).await;
+}

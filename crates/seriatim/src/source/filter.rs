@@ -29,6 +29,8 @@ struct Word {
     quoted: bool,
     /// A parenthesis follows.
     called: bool,
+    /// Only blanks are between the word before and this one.
+    follows: bool,
 }
 
 /// Why a text is no filter, in words that follow "the filter".
@@ -53,12 +55,12 @@ impl Filter {
         if text.is_empty() {
             return Err(NoFilter("is empty".to_owned()));
         }
-        let mut lexer = Lexer { rest: text, dialect, depth: Vec::new(), words: Vec::new() };
+        let mut lexer = Lexer { rest: text, dialect, depth: Vec::new(), words: Vec::new(), follows: false };
         while lexer.step()? {}
         if !lexer.depth.is_empty() {
             return Err(NoFilter("opens a parenthesis that it does not close".to_owned()));
         }
-        let words = lexer.words;
+        let words = without_time_zones(lexer.words);
         let query = |word: &&Word| !word.quoted && QUERIES.contains(&word.text.to_lowercase().as_str());
         match words.iter().find(query) {
             Some(word) => Err(NoFilter(format!(
@@ -91,12 +93,34 @@ impl Filter {
     }
 }
 
+/// The words without those of `at time zone` and `at local`, which name nothing: a table may well have a column of such a name.
+fn without_time_zones(mut words: Vec<Word>) -> Vec<Word> {
+    const OPERATORS: [&[&str]; 2] = [&["at", "time", "zone"], &["at", "local"]];
+    let mut at = 0;
+    while at < words.len() {
+        match OPERATORS.iter().find(|operator| begins_with(&words[at..], operator)) {
+            Some(operator) => drop(words.drain(at..at + operator.len())),
+            None => at += 1,
+        }
+    }
+    words
+}
+
+fn begins_with(words: &[Word], keywords: &[&str]) -> bool {
+    let is = |(word, keyword): (&Word, &&str)| !word.quoted && word.text.eq_ignore_ascii_case(keyword);
+    words.get(..keywords.len()).is_some_and(|these| {
+        these.iter().zip(keywords).all(is) && these.iter().skip(1).all(|word| word.follows)
+    })
+}
+
 struct Lexer<'a> {
     rest: &'a str,
     dialect: Dialect,
     /// What closes the parentheses and brackets that are open.
     depth: Vec<char>,
     words: Vec<Word>,
+    /// The last piece was a word.
+    follows: bool,
 }
 
 impl Lexer<'_> {
@@ -106,6 +130,13 @@ impl Lexer<'_> {
         if self.rest.starts_with("--") || self.rest.starts_with("/*") {
             return Err(NoFilter("has a comment in it".to_owned()));
         }
+        let words = self.words.len();
+        self.piece(first)?;
+        self.follows = self.words.len() > words || self.follows && first.is_whitespace();
+        Ok(true)
+    }
+
+    fn piece(&mut self, first: char) -> Result<(), NoFilter> {
         match first {
             '\'' => self.text().map(drop)?,
             '"' => {
@@ -125,7 +156,7 @@ impl Lexer<'_> {
             _ if first.is_alphanumeric() || first == '_' => self.bare()?,
             _ => self.skip(first.len_utf8()),
         }
-        Ok(true)
+        Ok(())
     }
 
     fn skip(&mut self, bytes: usize) {
@@ -194,7 +225,7 @@ impl Lexer<'_> {
 
     fn word(&mut self, text: String, quoted: bool) {
         let called = self.rest.trim_start().starts_with('(');
-        self.words.push(Word { text, quoted, called });
+        self.words.push(Word { text, quoted, called, follows: self.follows });
     }
 }
 
@@ -272,6 +303,27 @@ mod tests {
         assert!(!filter.mentions("amount"), "a text is no column");
         assert_eq!(filter.quoted_names().collect::<Vec<_>>(), ["Odd"]);
         assert_eq!(filter.called_names().collect::<Vec<_>>(), ["lower"]);
+    }
+
+    #[test]
+    fn the_words_of_a_time_zone_are_no_columns() {
+        let filter = |text: &str| Filter::new(text, Dialect::Postgres).unwrap();
+        for text in [
+            "seen at time zone 'UTC' > '2026-01-01'",
+            "(seen) AT\n TIME  ZONE zone_of > now()",
+            "'2026-01-01' at time zone 'UTC' > seen",
+            "seen at local > '2026-01-01'",
+        ] {
+            let filter = filter(text);
+            assert!(
+                filter.mentions("seen") && !["at", "time", "zone"].iter().any(|name| filter.mentions(name)),
+                "{text}"
+            );
+        }
+        assert!(filter("at at time zone 'UTC' > '2026-01-01'").mentions("at"), "the first one is a column");
+        for text in ["at = time", "b > at + time - zone", "a and at > time and zone", "\"at\" > 1"] {
+            assert!(filter(text).mentions("at"), "{text}");
+        }
     }
 
     proptest! {
