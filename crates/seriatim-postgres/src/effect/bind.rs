@@ -11,6 +11,8 @@ use seriatim::handler::{Bound, Missing, Parameter};
 use seriatim::value::Value;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type};
 
+use super::nested;
+
 /// What a parameter of this type is for a change.
 pub(super) fn text(
     parameter: &mut Parameter,
@@ -41,7 +43,10 @@ fn exact(value: &Value, of: &Type) -> Text {
             Text(Some((*real as i64).to_string()))
         }
         Value::Real(real) => Text(Some(real_text(*real))),
-        Value::Decimal(text) | Value::Text(text) | Value::Json(text) => Text::from(text),
+        Value::Json(json) => {
+            nested::literal(json, of).map_or_else(|| Text::from(json), |text| Text(Some(text)))
+        }
+        Value::Decimal(text) | Value::Text(text) => Text::from(text),
         Value::Bytes(bytes) => Text(Some(hex(bytes))),
         Value::Time(time) => Text(Some(time.to_string())),
     }

@@ -13,6 +13,7 @@ mod check;
 mod failure;
 mod handler;
 mod lexer;
+mod nested;
 mod run;
 mod types;
 

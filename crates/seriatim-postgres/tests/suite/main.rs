@@ -22,6 +22,7 @@ mod pooler;
 mod transaction;
 mod transaction_faults;
 mod sql_effect;
+mod sql_effect_nested;
 mod journal_keys;
 mod journal_kit;
 mod journal_order;
