@@ -25,6 +25,8 @@ const TICK_NOW: &str = include_str!("../../../queries/journal_tick_now.sql");
 const TICK_BEFORE: &str = include_str!("../../../queries/tick_before.sql");
 const INVERTED_FORGET: &str = include_str!("../../../queries/journal_inverted_forget.sql");
 const FLOOR: &str = include_str!("../../../queries/capture_floor.sql");
+const WATERMARK_NOTE: &str = include_str!("../../../queries/watermark_note.sql");
+const WATERMARK_TAKE: &str = include_str!("../../../queries/watermark_take.sql");
 
 /// Opens the feed and returns where the consumer begins.
 pub(super) async fn open(
@@ -68,7 +70,8 @@ pub(super) async fn script(base: &Base) -> Result<String, Fault> {
                 .replace("{key}", &list)
                 .replace("{known}", &super::super::names::literal(&known_json));
             let sql = Journal { id, table: &table, key: &key, known: &known, ring: 0 };
-            script += &base.database.sql(&(insert + &sql.install()));
+            let ids = WATERMARK_TAKE.replace("$1", &id.to_string()).replace("$2", &table.oid.to_string());
+            script += &base.database.sql(&format!("{insert}{}{};\n", sql.install(), ids.trim_end()));
         }
     }
     Ok(format!("begin;\n{script}commit;\n"))
@@ -191,6 +194,7 @@ async fn install(base: &Base, client: &mut crate::database::Client) -> Result<i6
                 .await?;
             let sql = Journal { id, table: &table, key: &key, known: &known, ring: 0 }.install();
             transaction.batch_execute(&base.database.sql(&sql)).await?;
+            transaction.query_opt(&*base.database.sql(WATERMARK_TAKE), &[&id, &table.oid]).await?;
             id
         }
     };
@@ -298,10 +302,15 @@ async fn retained(
 /// Forgets the consumer, and takes the journal out when it was the last one.
 pub(super) async fn close(base: &Base, consumer: &Consumer) -> Result<(), Fault> {
     let mut client = base.database.client().await?;
+    if registry::exists(&client, &base.database).await? {
+        // An older version may have made what is there.
+        migrate(&base.database, &registry::COMPONENT).await?;
+    }
     let transaction = locked(base, &mut client).await?;
     if let Some(registration) = registry::registration(&transaction, &base.database, consumer).await? {
         let id = registration.capture;
         if registry::forget(&transaction, &base.database, id, consumer).await? == 0 {
+            transaction.execute(&*base.database.sql(WATERMARK_NOTE), &[&id]).await?;
             transaction.batch_execute(&base.database.sql(&Journal::remove(id))).await?;
             registry::delete(&transaction, &base.database, id).await?;
         }
