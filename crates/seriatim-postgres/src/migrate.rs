@@ -18,6 +18,8 @@ const KNOWN: &str = include_str!("../queries/migration_known.sql");
 const READ: &str = include_str!("../queries/migration_read.sql");
 const WRITE: &str = include_str!("../queries/migration_write.sql");
 const LOCK: &str = include_str!("../queries/migration_lock.sql");
+const TURN_PATIENCE: &str = include_str!("../queries/turn_patience.sql");
+const PATIENCE: &str = include_str!("../queries/migration_patience.sql");
 
 const DOING: &str = "setting up Seriatim's tables in";
 
@@ -40,7 +42,8 @@ pub(crate) async fn migrate(database: &Database, component: &Component) -> Resul
     }
     let made = async {
         let transaction = client.transaction().await?;
-        transaction.batch_execute(&database.sql(LOCK)).await?;
+        let lock = database.sql(LOCK);
+        transaction.batch_execute(&format!("{TURN_PATIENCE};\n{lock};\n{PATIENCE}")).await?;
         // Somebody else may have made them while this one waited for the lock.
         let known = self::known(&transaction, database, component).await?;
         if !known.schema_exists {

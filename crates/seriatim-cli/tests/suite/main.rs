@@ -12,6 +12,7 @@ mod sources;
 mod feeds;
 mod filters;
 mod fleet;
+mod first_starts;
 mod hosts;
 mod leases;
 mod metrics;

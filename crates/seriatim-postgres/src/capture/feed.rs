@@ -10,11 +10,28 @@ use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Sl
 
 use super::fault::Fault;
 use super::kind::Wrong;
+use super::patience::Patience;
 use super::{Capture, registry};
 
 impl Capture {
     pub(super) fn told<T>(&self, outcome: Result<T, Fault>, doing: &'static str) -> Result<T, SourceError> {
         outcome.map_err(|fault| fault.while_doing(&self.base.database, doing))
+    }
+
+    /// Opens the feed. Any number of hosts may do so in the same moment: the first one installs and registers.
+    pub(super) async fn opened(
+        &self,
+        consumer: &Consumer,
+        start: &Start,
+        wrong: Wrong,
+    ) -> Result<Position, Fault> {
+        let mut patience = Patience::new();
+        loop {
+            match self.kind.open(&self.base, consumer, start, wrong).await {
+                Err(fault) => patience.again(fault, &self.base.settings.names).await?,
+                opened => return opened,
+            }
+        }
     }
 
     async fn is_registered(&self, consumer: &Consumer) -> Result<bool, Fault> {
@@ -39,7 +56,7 @@ impl Feed for Capture {
 
     async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
         self.told(self.refuse_settings().await, "looking at a table of")?;
-        let opened = self.kind.open(&self.base, consumer, start, Wrong::Refuse).await;
+        let opened = self.opened(consumer, start, Wrong::Refuse).await;
         self.told(opened, "watching a table of")
     }
 

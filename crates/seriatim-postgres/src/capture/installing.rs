@@ -69,7 +69,7 @@ impl Install for Capture {
 
     async fn install(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {
         self.told(self.refuse_settings().await, "looking at a table of")?;
-        let opened = self.kind.open(&self.base, consumer, start, Wrong::Repair).await;
+        let opened = self.opened(consumer, start, Wrong::Repair).await;
         self.told(opened, "watching a table of")
     }
 

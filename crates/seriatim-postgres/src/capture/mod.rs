@@ -24,6 +24,7 @@ mod registry;
 mod slices;
 mod sieve;
 mod kind;
+mod patience;
 mod journal;
 mod log;
 mod feed;

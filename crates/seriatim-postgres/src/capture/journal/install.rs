@@ -16,6 +16,7 @@ use super::watched::Watched;
 use crate::migrate::{self, migrate};
 
 const PATIENCE: &str = include_str!("../../../queries/lock_patience.sql");
+const TURN_PATIENCE: &str = include_str!("../../../queries/turn_patience.sql");
 const LOCK: &str = include_str!("../../../queries/capture_turn.sql");
 const NO_PRUNING: &str = include_str!("../../../queries/journal_no_pruning.sql");
 const NEXT_ID: &str = include_str!("../../../queries/capture_next_id.sql");
@@ -46,7 +47,7 @@ pub(super) async fn open(
     Watched::by_settings(&client, base).await?;
     migrate(&base.database, &registry::COMPONENT).await?;
     let id = install(base, &mut client).await?;
-    Ok((id, register(base, &mut client, id, consumer, start).await?))
+    Ok((id, register(base, &mut client, id, consumer, start, Registered::Stays).await?))
 }
 
 /// The SQL that opening would execute.
@@ -169,7 +170,8 @@ async fn locked<'c>(
     client: &'c mut crate::database::Client,
 ) -> Result<deadpool_postgres::Transaction<'c>, Fault> {
     let transaction = client.transaction().await?;
-    transaction.batch_execute(&format!("{PATIENCE};{}", base.database.sql(LOCK))).await?;
+    let lock = base.database.sql(LOCK);
+    transaction.batch_execute(&format!("{TURN_PATIENCE};\n{lock};\n{PATIENCE}")).await?;
     Ok(transaction)
 }
 
@@ -230,15 +232,48 @@ async fn refuse_what_is_before(base: &Base, client: &impl GenericClient, id: i64
     Ok(())
 }
 
-/// Registers a consumer of the capture, anew if it was registered before, and returns where it begins.
+/// What becomes of a registration that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Registered {
+    /// It stays, and says where the consumer begins: another host may have just written it, and keeps leases that begin there.
+    Stays,
+    /// It makes way for a new one: positions that belong to it are worth nothing any more.
+    MakesWay,
+}
+
+impl Registered {
+    /// Where the consumer begins, if that is decided.
+    async fn start(
+        self,
+        client: &impl GenericClient,
+        base: &Base,
+        id: i64,
+        consumer: &Consumer,
+    ) -> Result<Option<Position>, Fault> {
+        if self == Registered::MakesWay {
+            return Ok(None);
+        }
+        match registry::registration(client, &base.database, consumer).await? {
+            Some(found) if found.capture != id => Err(base.settings.names.registered_elsewhere().into()),
+            found => Ok(found.map(|registration| registration.start)),
+        }
+    }
+}
+
+/// Registers a consumer of the capture and returns where it begins. Of those who do so at the same time, one after the other
+/// comes to it.
 pub(super) async fn register(
     base: &Base,
     client: &mut crate::database::Client,
     id: i64,
     consumer: &Consumer,
     start: &Start,
+    registered: Registered,
 ) -> Result<Position, Fault> {
     let names = &base.settings.names;
+    if let Some(start) = registered.start(&*client, base, id, consumer).await? {
+        return Ok(start);
+    }
     let watched = Watched::by_id(&*client, base, id).await?.ok_or_else(|| names.not_installed())?;
     let database = &base.database;
     // Nobody drops the index that a backfill needs before its consumer is known.
@@ -246,8 +281,11 @@ pub(super) async fn register(
         Start::Beginning => Some(backfill::prepare(base, &watched).await?),
         _ => None,
     };
-    let transaction = client.transaction().await?;
-    // Before anything else: the tick's transaction must not have written yet.
+    let transaction = locked(base, client).await?;
+    if let Some(start) = registered.start(&transaction, base, id, consumer).await? {
+        return Ok(start);
+    }
+    // Before anything else is written: the tick's transaction must not have written yet.
     let tick: i64 = transaction.query_one(&*database.sql(TICK_NOW), &[&id]).await?.get(0);
     let (since, existing) = match start {
         Start::Now => (tick, -1),

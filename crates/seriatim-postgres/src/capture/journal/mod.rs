@@ -34,6 +34,7 @@ use crate::database::Client;
 use crate::sequencer::BUSY;
 use backfill::Fresh;
 use emit::Emit;
+use install::Registered;
 use live::{Batch, Next, Pass};
 use position::{Group, Place};
 use watched::{Shared, Watched};
@@ -334,7 +335,7 @@ impl Capturing for Journal {
             return Ok(position.clone());
         }
         let capture = registration.capture;
-        install::register(base, &mut client, capture, consumer, start).await
+        install::register(base, &mut client, capture, consumer, start, Registered::MakesWay).await
     }
 
     async fn validate(&self, base: &Base, position: &Position) -> Result<(), Fault> {

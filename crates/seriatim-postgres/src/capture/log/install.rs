@@ -18,6 +18,7 @@ use crate::migrate;
 const SUCCEED: &str = include_str!("../../../queries/log_succeed.sql");
 const SINCE: &str = include_str!("../../../queries/log_since.sql");
 const PATIENCE: &str = include_str!("../../../queries/lock_patience.sql");
+const TURN_PATIENCE: &str = include_str!("../../../queries/turn_patience.sql");
 const INIT: &str = include_str!("../../../queries/log_init.sql");
 const BY_PROGRAM: &str = include_str!("../../../queries/log_by_program.sql");
 const REMAINS: &str = include_str!("../../../queries/relation_remains.sql");
@@ -96,7 +97,6 @@ pub(super) async fn open(
     migrate::migrate(&base.database, &COMPONENT).await?;
     let mut client = base.database.client().await?;
     let transaction = client.transaction().await?;
-    transaction.batch_execute(PATIENCE).await?;
     let (table, key) = asked_for(&transaction, base).await?;
     alone(&transaction, table.oid).await?;
     let found = State::of(&transaction, base, table.oid).await?;
@@ -182,10 +182,11 @@ impl Before {
     }
 }
 
-/// Two processes that open or close feeds of one table take turns.
+/// Two processes that open or close feeds of one table take turns. Afterwards, waits for other locks are short.
 async fn alone(client: &impl GenericClient, table: u32) -> Result<(), Fault> {
+    client.batch_execute(TURN_PATIENCE).await?;
     client.query(TURN, &[&table]).await?;
-    Ok(())
+    Ok(client.batch_execute(PATIENCE).await?)
 }
 
 /// What the functions of a log refuse, they refuse with a sentence and a hint.
@@ -283,15 +284,16 @@ pub(super) async fn close(base: &Base, consumer: &Consumer) -> Result<(), Fault>
     let database = &base.database;
     let mut client = database.client().await?;
     let transaction = client.transaction().await?;
-    transaction.batch_execute(PATIENCE).await?;
     let Some(registration) = registry::registration(&transaction, database, consumer).await? else {
         return Ok(());
     };
     let entry =
         registry::entry_by_id(&transaction, database, registration.capture, &base.settings.names).await?;
+    if let Some(entry) = &entry {
+        alone(&transaction, entry.relation).await?;
+    }
     let left = registry::forget(&transaction, database, registration.capture, consumer).await?;
     if let Some(entry) = entry {
-        alone(&transaction, entry.relation).await?;
         transaction.execute(&*database.sql(DELETE), &[&entry.relation, &consumer_name(consumer)]).await?;
         if left == 0 {
             transaction.execute(&*database.sql(DROP_UNUSED), &[&entry.relation]).await?;
