@@ -52,6 +52,30 @@ async fn any_number_of_rows_may_share_a_moment() {
 }
 
 #[tokio::test]
+async fn a_text_of_another_form_that_sorts_before_the_place_is_told() {
+    let shop = Shop::with("create table orders (id int primary key, at text)").await;
+    shop.sql("insert into orders values (1, '2026-01-01T09:00:00')").await;
+    let mut follower = Follower::open(shop.source().window("orders", "at"), Start::Beginning).await;
+    assert_eq!(keys(&follower.drain().await), [1]);
+    shop.sql("insert into orders values (2, '2026-01-01 10:00:00')").await;
+    let said = follower.try_read().await.expect_err("the row would never come").to_string();
+    assert!(said.contains("the key 2") && said.contains("in one form"), "{said}");
+    shop.sql("update orders set at = replace(at, ' ', 'T')").await;
+    assert_eq!(keys(&follower.drain().await), [2], "and it comes when it is mended");
+}
+
+#[tokio::test]
+async fn rows_before_one_without_a_moment_do_not_wait_for_it() {
+    let shop = Shop::with("create table orders (id int primary key, at text)").await;
+    let good = "'2026-01-01 00:00:01'";
+    shop.sql(&format!("insert into orders values (1, {good}), (2, {good}), (3, '2026-01-01 77')")).await;
+    let mut follower = Follower::open(shop.source().window("orders", "at"), Start::Beginning).await;
+    assert_eq!(keys(&follower.read().await.0), [1, 2]);
+    let said = follower.try_read().await.unwrap_err().to_string();
+    assert!(said.contains("at of the row with the key 3"), "{said}");
+}
+
+#[tokio::test]
 async fn a_page_is_never_larger_than_the_excessive_count() {
     let shop = orders(&[7; 10]).await;
     let mut follower = Follower::open(of_orders(&shop, 3), Start::Beginning).await;

@@ -8,7 +8,7 @@ use seriatim::source::{Feed, Install, Start};
 use seriatim_sqlite::{Unit, WindowCapture};
 
 use crate::capture_kit::File;
-use crate::window_kit::{Follower, orders};
+use crate::window_kit::{Follower, keys, orders};
 
 async fn said(window: WindowCapture) -> String {
     match Follower::try_open(window, Start::Beginning).await {
@@ -68,10 +68,42 @@ async fn values_that_are_no_moments_are_named() {
 async fn texts_that_do_not_sort_by_time_are_refused() {
     let file = File::with("create table orders (id integer primary key, at text)");
     file.sql("insert into orders values (1, '2026-01-01T09:00:00'), (2, '2026-01-01 10:00:00')");
-    assert_parts(
-        &said(file.source().window("orders", "at")).await,
-        &["another letter between date and time", "in one form"],
-    );
+    let mut follower = Follower::open(file.source().window("orders", "at"), Start::Beginning).await;
+    assert_eq!(keys(&follower.read().await.0), [2], "what sorts before it does not wait");
+    let said = follower.try_read().await.unwrap_err().to_string();
+    assert_parts(&said, &["row with id 1", "another letter between date and time", "in one form"]);
+}
+
+#[tokio::test]
+async fn a_text_of_another_form_that_sorts_before_the_place_is_told() {
+    let file = File::with("create table orders (id integer primary key, at text)");
+    file.sql("insert into orders values (1, '2026-01-01T09:00:00')");
+    let mut follower = Follower::open(file.source().window("orders", "at"), Start::Beginning).await;
+    assert_eq!(keys(&follower.drain().await), [1]);
+    file.sql("insert into orders values (2, '2026-01-01 10:00:00')");
+    let said = follower.try_read().await.expect_err("the row would never come").to_string();
+    assert_parts(&said, &["row with id 2", "2026-01-01 10:00:00", "in one form"]);
+    file.sql("update orders set at = replace(at, ' ', 'T')");
+    assert_eq!(keys(&follower.drain().await), [2], "and it comes when it is mended");
+}
+
+#[tokio::test]
+async fn rows_before_one_without_a_moment_do_not_wait_for_it() {
+    let good = "'2026-01-01 00:00:01'";
+    for bad in ["'yesterday'", "'2026-99-01 00:00:00'", "x'00'"] {
+        let file = File::with("create table orders (id integer primary key, updated_at)");
+        file.sql(&format!("insert into orders values (1, {good}), (2, {good}), (3, {bad})"));
+        let mut follower =
+            Follower::open(file.source().window("orders", "updated_at"), Start::Beginning).await;
+        assert_eq!(keys(&follower.read().await.0), [1, 2], "{bad}");
+        let said = follower.try_read().await.unwrap_err().to_string();
+        assert_parts(&said, &["updated_at of the row with id 3"]);
+        file.sql("insert into orders values (4, '2026-01-02 00:00:00')");
+        assert_eq!(keys(&follower.read().await.0), [4], "nor do those that come later and sort before it");
+        assert!(follower.try_read().await.is_err());
+        file.sql("update orders set updated_at = '2026-01-03 00:00:00' where id = 3");
+        assert_eq!(keys(&follower.drain().await), [3]);
+    }
 }
 
 #[tokio::test]

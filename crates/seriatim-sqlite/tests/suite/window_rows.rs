@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use seriatim::source::window::Age;
-use seriatim::source::{Cursor, Feed, Start};
+use seriatim::source::{Cursor, Feed, Install, Start};
 use seriatim::{Op, Partition, Position};
 use seriatim_sqlite::{Unit, WindowCapture};
 
@@ -50,6 +50,26 @@ async fn any_number_of_rows_may_share_a_moment() {
         let expected: Vec<i64> = (1..=seconds.len() as i64).collect();
         assert_eq!(keys(&follower.drain().await), expected, "{seconds:?} by {excessive_count}");
     }
+}
+
+/// The primary key tells 'a' from 'A', the column's collation does not.
+#[tokio::test]
+async fn rows_of_one_moment_that_a_collation_takes_for_equal_all_come() {
+    let file = File::with(
+        "create table orders (name text collate nocase, updated_at integer, primary key (name collate binary))",
+    );
+    file.sql("insert into orders values ('b', 7), ('a', 7), ('B', 7), ('A', 7), ('c', 7)");
+    for excessive_count in 1..4 {
+        let mut follower = Follower::open(of_orders(&file, excessive_count), Start::Beginning).await;
+        let names: Vec<String> =
+            follower.drain().await.iter().map(|change| change.key.as_ref().unwrap().to_string()).collect();
+        let expected = ["A", "B", "a", "b", "c"].map(|name| format!("{{\"name\":\"{name}\"}}"));
+        assert_eq!(names, expected, "by {excessive_count}");
+    }
+    let missing = of_orders(&file, 1).advice().await.unwrap().remove(0);
+    assert!(missing.remedy.contains("(\"updated_at\", \"name\" collate binary)"), "{missing:?}");
+    file.sql(&missing.remedy);
+    assert_eq!(of_orders(&file, 1).advice().await.unwrap(), []);
 }
 
 #[tokio::test]

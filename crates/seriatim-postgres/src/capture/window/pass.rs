@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use seriatim::change::{Op, Position};
 use seriatim::order::partition_of_hash;
 use seriatim::source::window::rounded_down;
-use seriatim::source::window::rows::{PackedRow, separator};
+use seriatim::source::window::rows::{PackedRow, other_form, separator};
 use seriatim::source::{Happened, Limit, Pages, Slice};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, RowStream};
@@ -103,6 +103,7 @@ impl Pass<'_> {
         }
         let Some(separator) = self.separator(&walk.at.place).await? else { return Ok(End::Complete) };
         self.refuse_indistinct(&walk.at.place).await?;
+        self.refuse_other_form(&walk.at.place).await?;
         if walk.at.place.at() < self.stale_before && self.drop_stale(walk, separator).await? == End::Full {
             return Ok(End::Full);
         }
@@ -120,7 +121,12 @@ impl Pass<'_> {
             if count > page {
                 return Ok(End::Full);
             }
-            self.take(walk, &row, since)?;
+            match self.take(walk, &row, since) {
+                Ok(()) => {}
+                // Rows before one that cannot be passed do not wait for that: the next walk begins with it, and says so.
+                Err(_) if count > 1 => return Ok(End::Full),
+                Err(fault) => return Err(fault),
+            }
             let met =
                 matches!((&self.until, &walk.at.place), (Some(until), Place::Row(here)) if until == here);
             if met || walk.slices.full() {
@@ -139,7 +145,9 @@ impl Pass<'_> {
         let mut pages = Pages::new();
         let mut rows = pin!(self.rows_after(&walk.at.place, separator, limit.rows / page * page).await?);
         while let Some(row) = rows.try_next().await? {
-            self.take(walk, &row, Timestamp::MIN)?;
+            if self.take(walk, &row, Timestamp::MIN).is_err() {
+                break;
+            }
             if walk.looked_at >= page || walk.slices.full() {
                 bytes += walk.slices.bytes();
                 pages.push(walk.turn_page());
@@ -182,9 +190,12 @@ impl Pass<'_> {
         let upper = self.relation.kind.least(self.stale_before.min(self.finish), separator);
         let reading = self.relation.after(&walk.at.place, Read::Places, separator, Some(&upper), MOST_PASSED);
         let rows = self.query(&reading).await?;
-        for row in &rows {
-            self.pass_to(walk, row, Read::Places)?;
-            walk.at.mark.dropped += 1;
+        for (passed, row) in rows.iter().enumerate() {
+            match self.pass_to(walk, row, Read::Places) {
+                Ok(_) => walk.at.mark.dropped += 1,
+                Err(_) if passed > 0 => return Ok(End::Full),
+                Err(fault) => return Err(fault),
+            }
         }
         Ok(if rows.len() < MOST_PASSED { End::Complete } else { End::Full })
     }
@@ -235,6 +246,18 @@ impl Pass<'_> {
             return Err(self.settings.key_not_unique(&here.tie.join(", ")).into());
         }
         Ok(())
+    }
+
+    /// Texts with a blank between date and time sort before all those of the same day with a `T`: behind a place of one of
+    /// these they would never be read.
+    async fn refuse_other_form(&self, place: &Place) -> Result<(), Fault> {
+        let (Kind::Text, Place::Row(here)) = (self.relation.kind, place) else { return Ok(()) };
+        let Some([first, end]) = other_form(here.raw.as_bytes()) else { return Ok(()) };
+        let reading = self.relation.reading(Read::Places, Lower::From(&first), Some(&end), 1);
+        let Some(row) = self.query(&reading).await?.pop() else { return Ok(()) };
+        let found: &str = row.get(self.relation.layout(Read::Places).moment);
+        let key = self.tie(&row, Read::Places).map_or_else(|| "NULL".to_owned(), |tie| tie.join(", "));
+        Err(self.settings.mixed_forms(found, &format!("the key {key}")).into())
     }
 
     pub(super) async fn query(&self, reading: &Reading) -> Result<Vec<Row>, Fault> {

@@ -1,6 +1,7 @@
 //! The rows that a window is over: their columns, and the statements that read them in order.
 
 use deadpool_postgres::Transaction;
+use seriatim::source::window::rows::least_text;
 use seriatim::value::Columns;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -335,6 +336,10 @@ impl Relation {
         match place {
             Place::Beginning => self.reading(read, Lower::None, upper, most),
             Place::Since(at) if *at <= EARLIEST => self.reading(read, Lower::None, upper, most),
+            // By the day alone: texts of another form are told, not left out.
+            Place::Since(at) if self.kind == Kind::Text => {
+                self.reading(read, Lower::From(&least_text(*at, None)), upper, most)
+            }
             Place::Since(at) => {
                 self.reading(read, Lower::From(&self.kind.least(*at, separator)), upper, most)
             }

@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ToSql};
 use seriatim::change::{Op, Position};
 use seriatim::source::window::rounded_down;
-use seriatim::source::window::rows::{PackedRow, separator};
+use seriatim::source::window::rows::{PackedRow, other_form, separator};
 use seriatim::source::{Limit, Pages};
 
 use super::super::fault::Fault;
@@ -45,6 +45,8 @@ pub(super) struct Walk<'a> {
     pub slices: Slices,
     /// Rows before this moment are from before the start, and do not count.
     since: Timestamp,
+    /// It has passed a row.
+    moved: bool,
     looked_at: usize,
     page: usize,
     /// Where page after page is filled: those that are full already, and how much more there may be.
@@ -79,6 +81,7 @@ impl Pass<'_> {
         slices: Slices,
         limit: Limit,
     ) -> Result<(Walk<'a>, End), Fault> {
+        self.refuse_other_form(&from.place)?;
         let mut walk = Walk::new(self, from, slices, self.page(limit));
         let passes_over = walk.since > Timestamp::MIN || self.stale_before > walk.at.place.at();
         let most = if passes_over { MOST_PASSED.max(walk.page) } else { walk.page };
@@ -93,6 +96,23 @@ impl Pass<'_> {
         walk.further = Some(limit);
         walk.on(limit.rows)?;
         Ok(walk.pages)
+    }
+
+    /// Texts with a blank between date and time sort before all those of the same day with a `T`: behind a place of one of
+    /// these they would never be read.
+    fn refuse_other_form(&self, place: &Place) -> Result<(), Fault> {
+        let Place::Row(RowPlace { raw: Exact::Text(raw), .. }) = place else { return Ok(()) };
+        let Some([first, end]) = other_form(raw) else { return Ok(()) };
+        let mut each = |row: &Stepped<'_>| {
+            let found = row.raw(self.relation.changed_at).as_bytes().unwrap_or_default().to_vec();
+            let found = String::from_utf8_lossy(&found).into_owned();
+            Ok(ControlFlow::Break(self.settings.mixed_forms(&found, &self.relation.shown(row))))
+        };
+        let bounds: [&dyn ToSql; 2] = [&first, &end];
+        match run(self.connection, &self.relation.first_between(), &bounds, &mut each)?.0 {
+            Some(mixed) => Err(mixed.into()),
+            None => Ok(()),
+        }
     }
 
     /// How many rows a page has.
@@ -170,7 +190,20 @@ impl<'a> Walk<'a> {
             _ => Timestamp::MIN,
         };
         let (pages, packed, text) = (Pages::new(), PackedRow::default(), String::new());
-        Walk { pass, at, slices, since, looked_at: 0, page, pages, further: None, young: None, packed, text }
+        Walk {
+            pass,
+            at,
+            slices,
+            since,
+            moved: false,
+            looked_at: 0,
+            page,
+            pages,
+            further: None,
+            young: None,
+            packed,
+            text,
+        }
     }
 
     /// Walks on over so many rows at most.
@@ -186,12 +219,19 @@ impl<'a> Walk<'a> {
     }
 
     fn row(&mut self, row: &Stepped<'_>) -> Result<ControlFlow<End>, Fault> {
-        let at = self.moment(row)?;
+        let at = match self.moment(row) {
+            Ok(at) => at,
+            Err(fault) => return self.stopped(fault),
+        };
         if at >= self.pass.finish {
             self.young = Some(at);
             return Ok(ControlFlow::Break(End::Complete));
         }
+        if let Err(fault) = self.refuse_mixed(row) {
+            return self.stopped(fault);
+        }
         self.pass_to(row, at)?;
+        self.moved = true;
         if at < self.since {
             return Ok(ControlFlow::Continue(()));
         }
@@ -208,6 +248,12 @@ impl<'a> Walk<'a> {
             matches!((&self.pass.until, &self.at.place), (Some(until), Place::Row(here)) if until == here);
         let full = met || self.looked_at >= self.page || self.slices.full();
         Ok(if full { self.turn_page() } else { ControlFlow::Continue(()) })
+    }
+
+    /// A row that sorts after the last one cannot be passed. Those before it do not wait for that: the next walk begins with
+    /// it, and says so.
+    fn stopped(&self, fault: Fault) -> Result<ControlFlow<End>, Fault> {
+        if self.moved { Ok(ControlFlow::Break(End::Full)) } else { Err(fault) }
     }
 
     /// The page is full: that was the last, or another one begins.
@@ -232,6 +278,18 @@ impl<'a> Walk<'a> {
             .map_err(|why| no_moment(settings, why, raw, &self.pass.relation.shown(row)).into())
     }
 
+    /// Texts of another form than the last one's do not sort by time with it.
+    fn refuse_mixed(&self, row: &Stepped<'_>) -> Result<(), Fault> {
+        let Place::Row(RowPlace { raw: Exact::Text(last), .. }) = &self.at.place else { return Ok(()) };
+        let (settings, relation) = (self.pass.settings, self.pass.relation);
+        match row.raw(relation.changed_at) {
+            ValueRef::Text(now) if separator(last) != separator(now) => {
+                Err(settings.mixed_forms(&String::from_utf8_lossy(now), &relation.shown(row)).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Moves the place to this row, if it comes after the last one.
     fn pass_to(&mut self, row: &Stepped<'_>, at: Timestamp) -> Result<(), Fault> {
         let (settings, relation) = (self.pass.settings, self.pass.relation);
@@ -242,13 +300,6 @@ impl<'a> Walk<'a> {
         }
         match &mut self.at.place {
             Place::Row(last) => {
-                if let (Exact::Text(last), ValueRef::Text(now)) = (&last.raw, raw)
-                    && separator(last) != separator(now)
-                {
-                    return Err(settings
-                        .mixed_forms(&String::from_utf8_lossy(now), &relation.shown(row))
-                        .into());
-                }
                 if is_of(last, raw, tie()) {
                     return Err(settings.key_not_unique(&self.pass.relation.shown(row)).into());
                 }

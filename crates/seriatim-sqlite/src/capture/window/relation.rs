@@ -33,6 +33,9 @@ pub(super) struct Relation {
     pub changed_at: usize,
     /// The tie is SQLite's own number of the row, which every index has in it.
     tie_is_rowid: bool,
+    /// The columns of the tie in SQL. They are compared by their bytes, whatever their collations: under others, two rows of
+    /// one moment may be equal though the primary key tells them apart.
+    compared: Vec<String>,
 }
 
 /// Which of the columns a statement reads.
@@ -79,7 +82,30 @@ impl Relation {
         let places = chosen::places(settings.columns.as_deref(), &key, &all, &settings.names)?;
         let chosen = Chosen::new(&all, |place| places.as_ref().is_none_or(|places| places.contains(&place)));
         let columns = Columns::new(&names);
-        Ok(Relation { from, columns, chosen, declared, key_columns, key, tie, changed_at, tie_is_rowid })
+        let by_bytes = |index: &usize| match (&settings.from, tie_is_rowid) {
+            (From::Table, true) => true,
+            (From::Table, false) => {
+                collation(connection, &settings.names.table, &names[*index]).eq_ignore_ascii_case("binary")
+            }
+            (From::Query(_), _) => false,
+        };
+        let compared = |index: &usize| match by_bytes(index) {
+            true => quoted(&names[*index]),
+            false => format!("{} collate binary", quoted(&names[*index])),
+        };
+        let compared = tie.iter().map(compared).collect();
+        Ok(Relation {
+            from,
+            columns,
+            chosen,
+            declared,
+            key_columns,
+            key,
+            tie,
+            changed_at,
+            tie_is_rowid,
+            compared,
+        })
     }
 
     /// The settings' filter on these rows, if they have one.
@@ -117,8 +143,7 @@ impl Relation {
     /// follows.
     pub(super) fn after(&self, place: &Place, read: Read) -> Reading {
         let (from, list_of) = (&self.from, self.selected(read));
-        let (at, tie) =
-            (self.column(self.changed_at), list(self.tie.iter().map(|index| self.column(*index))));
+        let (at, tie) = (self.column(self.changed_at), list(self.compared.iter().cloned()));
         let order = format!("order by {at}, {tie} limit ?2");
         let later = |condition: &str| format!("select {list_of} from {from} where {at} {condition} {order}");
         match place {
@@ -134,6 +159,12 @@ impl Relation {
         }
     }
 
+    /// What reads the first row whose moment is `?1` or greater, and less than `?2`.
+    pub(super) fn first_between(&self) -> String {
+        let (at, list_of) = (self.column(self.changed_at), self.selected(Read::Rows));
+        format!("select {list_of} from {} where {at} >= ?1 and {at} < ?2 order by {at} limit 1", self.from)
+    }
+
     /// A row by its key, for a sentence.
     pub(super) fn shown(&self, row: &Stepped<'_>) -> String {
         let column =
@@ -143,17 +174,13 @@ impl Relation {
 
     /// The index without which every look reads all rows.
     pub(super) fn index(&self, settings: &Settings) -> String {
-        let tie = if self.tie_is_rowid { Vec::new() } else { self.tie.clone() };
-        let columns =
-            std::iter::once(self.changed_at).chain(tie.into_iter().filter(|index| *index != self.changed_at));
+        let tie = self.tie.iter().zip(&self.compared).filter(|(index, _)| **index != self.changed_at);
+        let tie = tie.filter(|_| !self.tie_is_rowid).map(|(_, column)| column.clone());
+        let columns = std::iter::once(self.column(self.changed_at)).chain(tie);
         match settings.from {
             From::Table => {
                 let name = quoted(&format!("{}_{}", settings.names.table, settings.changed_at));
-                format!(
-                    "create index {name} on {} ({})",
-                    self.from,
-                    list(columns.map(|index| self.column(index)))
-                )
+                format!("create index {name} on {} ({})", self.from, list(columns))
             }
             From::Query(_) => format!("make an index on what the query has as {}", settings.changed_at),
         }

@@ -70,7 +70,8 @@ fn each_young(
 ) -> Result<(), Fault> {
     let place = walk.at.place.clone();
     let step = |row: &Stepped<'_>| {
-        let at = walk.moment(row)?;
+        // One that is no moment is told when its turn comes.
+        let Ok(at) = walk.moment(row) else { return Ok(ControlFlow::Continue(())) };
         if at >= pass.finish { each(walk, row, at) } else { Ok(ControlFlow::Continue(())) }
     };
     let stepped = match &place {

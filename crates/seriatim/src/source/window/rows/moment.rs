@@ -68,6 +68,13 @@ pub fn separator(text: &[u8]) -> Option<u8> {
     text.get(10).copied()
 }
 
+/// Where texts of the other form are that sort before a text of the same day and may yet be written: the first of them, and
+/// the first behind them. `None` for a text that sorts before all those of the other form.
+pub fn other_form(text: &[u8]) -> Option<[String; 2]> {
+    let day = std::str::from_utf8(text.get(..10)?).ok()?;
+    (separator(text) == Some(b'T')).then(|| [format!("{day} 00:00:00"), format!("{day} 24")])
+}
+
 /// The least text that a column may have at or after the moment. Without a separator, the day's first.
 pub fn least_text(at: Timestamp, separator: Option<u8>) -> String {
     let time = Offset::UTC.to_datetime(at);
