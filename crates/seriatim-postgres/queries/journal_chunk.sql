@@ -8,10 +8,10 @@ with page as materialized (
     select p.*, {hash} as hash from page p
 ), told as (
     select {columns}, true as in_table, p.hash,
-        case when f.op is null then p.image when not f.seen then f.before end as image
+        case when f.op is null then p.image when not f.seen then f.before end as image, f.id as noted
     from hashed p
     left join lateral (
-        select e.op, e.before, pg_visible_in_snapshot(e.xid, $5::text::pg_snapshot) as seen
+        select e.id, e.op, e.before, pg_visible_in_snapshot(e.xid, $5::text::pg_snapshot) as seen
         from seriatim.journal_N e
         where e.hash = p.hash and not pg_visible_in_snapshot(e.xid, $4::text::pg_snapshot) and {same_as_page}
         order by e.id limit 1
@@ -21,7 +21,7 @@ with page as materialized (
     union all
     select j.* from pg_snapshot_xip($5::text::pg_snapshot) x join seriatim.journal_N j on j.xid = x
 ), gone as (
-    select {gone_columns}, false as in_table, j.hash, j.before as image
+    select {gone_columns}, false as in_table, j.hash, j.before as image, j.id as noted
     from recent j
     where j.op in ('d', 'u')
         and ($1::text[] is null or ({gone_values}) > ({after})) and ($2::text[] is null or ({gone_values}) <= ({upper}))
@@ -33,5 +33,5 @@ with page as materialized (
                         where e.hash = j.hash and e.id < j.id and not pg_visible_in_snapshot(e.xid, $4::text::pg_snapshot)
                             and {same_as_gone})
 )
-select array[{texts}], in_table, hash, image from (select * from told union all select * from gone) r
+select array[{texts}], in_table, hash, image, noted from (select * from told union all select * from gone) r
 order by {columns}

@@ -3,6 +3,7 @@
 use seriatim::value::{Columns, Packer};
 
 use super::json::{members, unescaped, value_end};
+use super::shapes::{Shape as Had, Typed};
 use super::table::Table;
 use super::value::{Reading, pack_normal};
 
@@ -17,6 +18,8 @@ pub(crate) struct Images {
     /// The names of the columns that name a row, in the same way.
     row_names: Vec<Vec<String>>,
     shapes: Vec<Shape>,
+    /// The columns that the table has and had, oldest first.
+    had: Vec<Had>,
     /// The columns that are delivered; all when not given.
     chosen: Option<Vec<String>>,
     /// The columns that the feed's filter is about.
@@ -30,6 +33,8 @@ pub(crate) struct Images {
 /// The columns that an image has.
 #[derive(Debug)]
 struct Shape {
+    /// How many shapes the table had had before.
+    era: usize,
     /// Their names as JSON writes them.
     names: Vec<Box<str>>,
     /// What stands before each value as PostgreSQL itself writes JSON: the name, and what separates it from the one before.
@@ -64,6 +69,7 @@ impl Images {
             key_names: key_names.to_vec(),
             row_names: Vec::new(),
             shapes: Vec::new(),
+            had: Vec::new(),
             chosen: None,
             asked_about: Vec::new(),
             puzzled: false,
@@ -81,21 +87,36 @@ impl Images {
         Images { chosen, ..self }
     }
 
+    /// The same, of a table that had these columns, oldest first.
+    pub(crate) fn with_shapes(self, had: Vec<Had>) -> Self {
+        Images { had, ..self }
+    }
+
     /// The same, of a feed whose filter is about these columns.
     pub(crate) fn asked_about(self, columns: impl Iterator<Item = String>) -> Self {
         Images { asked_about: columns.collect(), ..self }
     }
 
-    /// Packs an image. `None` when it is no JSON object.
+    /// Packs an image of the table as it is. `None` when it is no JSON object.
     pub(crate) fn pack(&mut self, json: &str, packer: &mut Packer) -> Option<Packed> {
+        self.pack_noted(json, i64::MAX, packer)
+    }
+
+    /// Packs an image that was noted with this id. `None` when it is no JSON object.
+    pub(crate) fn pack_noted(&mut self, json: &str, id: i64, packer: &mut Packer) -> Option<Packed> {
         let mut ends = self.spare.pop().unwrap_or_default();
+        let later = self.had.iter().rev().take_while(|had| had.since >= id).count();
+        let era = self.had.len().saturating_sub(later);
         // Nearly always the newest shape; a wrong one leaves a few values behind that nobody looks at.
         for shape in (0..self.shapes.len()).rev() {
+            if self.shapes[shape].era != era {
+                continue;
+            }
             if let Some(start) = self.shapes[shape].pack(json, packer, &mut ends)? {
                 return Some(Packed { shape, ends, start });
             }
         }
-        let shape = self.new_shape(json)?;
+        let shape = self.new_shape(json, era)?;
         let lacks = |column: &String| shape.columns.index_of(column).is_none();
         self.puzzled |= shape.key.is_none()
             || shape.readings.contains(&Reading::Unknown)
@@ -147,11 +168,25 @@ impl Images {
         Some(())
     }
 
-    fn new_shape(&self, json: &str) -> Option<Shape> {
+    /// The table may be another one by now.
+    pub(crate) fn puzzle(&mut self) {
+        self.puzzled = true;
+    }
+
+    /// How the column of this name is read in images of an era: as it was then, or as near to that as is known.
+    fn reading(&self, name: &str, era: usize) -> Reading {
+        let (before, after) = self.had.split_at(era);
+        let mut known = before.iter().rev().chain(after).flat_map(|had| &had.columns);
+        let had = known.find(|column| column.name == name).map(Typed::reading);
+        let now = || self.table.columns.iter().find(|column| column.name == name).map(Reading::of);
+        had.or_else(now).unwrap_or(Reading::Unknown)
+    }
+
+    fn new_shape(&self, json: &str, era: usize) -> Option<Shape> {
         let names: Vec<Box<str>> = members(json)?.map(|(name, _)| Box::from(name)).collect();
         let plain: Vec<_> = names.iter().map(|name| unescaped(name)).collect();
         let by_name = |name: &str| self.table.columns.iter().find(|column| column.name == name);
-        let readings = plain.iter().map(|name| by_name(name).map_or(Reading::Unknown, Reading::of)).collect();
+        let readings = plain.iter().map(|name| self.reading(name, era)).collect();
         let columns = Columns::new(plain.iter().map(AsRef::as_ref));
         let (key, row) = (places(&self.key_names, &columns), places(&self.row_names, &columns));
         let chosen = self.chosen.as_ref().map(|chosen| {
@@ -163,7 +198,7 @@ impl Images {
         let before = |at| if at == 0 { '{' } else { ',' };
         let head = |(at, name)| Box::from(format!("{}\"{name}\":", before(at)));
         let heads = names.iter().enumerate().map(head).collect();
-        Some(Shape { key, row, chosen, names, heads, columns, readings })
+        Some(Shape { era, key, row, chosen, names, heads, columns, readings })
     }
 }
 

@@ -21,6 +21,7 @@ mod json;
 mod value;
 mod image;
 mod registry;
+mod shapes;
 mod slices;
 mod sieve;
 mod kind;

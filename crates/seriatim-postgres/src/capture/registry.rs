@@ -35,6 +35,7 @@ pub(crate) const COMPONENT: Component = Component {
         include_str!("../../migrations/capture/0003_prune.sql"),
         include_str!("../../migrations/capture/0004_pinned.sql"),
         include_str!("../../migrations/capture/0005_watermark.sql"),
+        include_str!("../../migrations/capture/0006_shapes.sql"),
     ],
 };
 

@@ -33,7 +33,12 @@ pub(crate) enum Reading {
 impl Reading {
     /// How a column of this type is read.
     pub(crate) fn of(column: &Column) -> Self {
-        match column.base {
+        Reading::of_type(column.base, column.sort, column.category)
+    }
+
+    /// The same, where the type under its domain, that type's sort and its category are known.
+    pub(crate) fn of_type(base: u32, sort: char, category: char) -> Self {
+        match base {
             16 => Reading::Bool,
             17 => Reading::Bytes,
             20 | 21 | 23 | 26 => Reading::Integer,
@@ -42,7 +47,7 @@ impl Reading {
             1114 => Reading::LocalTime,
             1184 => Reading::Time,
             114 | 3802 => Reading::Json,
-            _ if column.category == 'A' || column.sort == 'c' => Reading::Json,
+            _ if category == 'A' || sort == 'c' => Reading::Json,
             _ => Reading::Text,
         }
     }

@@ -30,6 +30,7 @@ use super::emit::Emit;
 use super::position::{Chunk, Filling, Group, Place, RowKey};
 use super::raw::{Moment, Raw};
 use super::rows::canonical;
+use super::shapes::{Shapes, columns_now};
 use super::watched::Watched;
 use crate::database::Client;
 use index::Turn;
@@ -218,7 +219,7 @@ fn text(image: &str, names: &[String]) -> String {
 pub(super) async fn read(
     base: &Base,
     client: &mut Client,
-    watched: &Watched,
+    (watched, shapes): (&Watched, &Shapes),
     registration: &Registration,
     group: &Group,
     limit: Limit,
@@ -236,6 +237,9 @@ pub(super) async fn read(
     let transaction = transaction.isolation_level(level).read_only(true).start().await?;
     transaction.batch_execute(&LOCK.replace("{table}", &watched.table.quoted())).await?;
     refuse_hidden(&transaction, &watched.table, &base.settings.names).await?;
+    if columns_now(&transaction, watched.table.oid).await? != shapes.columns {
+        emit.images.puzzle();
+    }
     let newest = transaction.query_one(&*base.database.sql(NEWEST), &[&watched.entry.id]).await?;
     let (tick, seen): (i64, String) = (newest.get(0), newest.get(1));
     let at = newest.get::<_, Moment>(2).0;
@@ -259,7 +263,8 @@ pub(super) async fn read(
             if let Some(image) = row.get::<_, Option<Raw<'_>>>(3) {
                 let unreadable = |_| base.settings.names.unreadable("a row of the table");
                 let id = |row: &[u8]| id_of_existing(registration.id, row);
-                emit.existing(row.get(2), image.0, at, place.position(), id).map_err(unreadable)?;
+                let image = (image.0, row.get::<_, Option<i64>>(4).unwrap_or(i64::MAX));
+                emit.existing(row.get(2), image, at, place.position(), id).map_err(unreadable)?;
             }
             if emit.slices.full() {
                 full = true;
@@ -319,8 +324,8 @@ fn chunk_sql(base: &Base, watched: &Watched) -> Result<String, SourceError> {
     let sql = base.database.sql(&sql).into_owned();
     Ok(match Sieve::new(base.settings.filter.as_deref(), &watched.table, &base.settings.names)? {
         Some(sieve) => sql.replace(
-            "in_table, hash, image from (",
-            &format!("in_table, hash, {} from (", sieve.image("r.image")),
+            "in_table, hash, image, noted from (",
+            &format!("in_table, hash, {}, noted from (", sieve.image("r.image")),
         ),
         None => sql,
     })

@@ -59,15 +59,16 @@ impl<'a> Emit<'a> {
                 self.slices.add_truncate(&happened);
                 Ok(())
             }
-            Some(hash) => self.add(hash, happened, noted.before, noted.after),
+            Some(hash) => self.add(hash, happened, noted),
         }
     }
 
-    /// Adds a row as it was before anything happened to it that this feed tells of.
+    /// Adds a row as it was before anything happened to it that this feed tells of: by its image, and the id that this was noted
+    /// with, or the highest for one of the table itself.
     pub(super) fn existing(
         &mut self,
         hash: i32,
-        image: &str,
+        (image, noted): (&str, i64),
         at: Timestamp,
         position: Position,
         id: impl FnOnce(&[u8]) -> u64,
@@ -75,7 +76,7 @@ impl<'a> Emit<'a> {
         if !self.slices.wants(hash) {
             return Ok(());
         }
-        let packed = self.pack(image)?;
+        let packed = self.pack(image, noted)?;
         self.row.clear();
         self.images.pack_row_name(&packed, &self.packer, &mut self.row).ok_or(Unreadable)?;
         let id = id(self.row.since(0));
@@ -86,23 +87,17 @@ impl<'a> Emit<'a> {
         Ok(())
     }
 
-    fn add(
-        &mut self,
-        hash: i32,
-        happened: Happened,
-        before: Option<&str>,
-        after: Option<&str>,
-    ) -> Result<(), Unreadable> {
+    fn add(&mut self, hash: i32, happened: Happened, noted: &Noted<'_>) -> Result<(), Unreadable> {
         if !self.slices.wants(hash) {
             return Ok(());
         }
         self.packer.clear();
         let pack = |json: Option<&str>, images: &mut Images, packer: &mut Packer| match json {
-            Some(json) => images.pack(json, packer).map(Some).ok_or(Unreadable),
+            Some(json) => images.pack_noted(json, noted.id, packer).map(Some).ok_or(Unreadable),
             None => Ok(None),
         };
-        let before = pack(before, self.images, &mut self.packer)?;
-        let after = pack(after, self.images, &mut self.packer)?;
+        let before = pack(noted.before, self.images, &mut self.packer)?;
+        let after = pack(noted.after, self.images, &mut self.packer)?;
         let named = after.as_ref().or(before.as_ref()).ok_or(Unreadable)?;
         self.key.clear();
         self.images.pack_key(named, &self.packer, &mut self.key).ok_or(Unreadable)?;
@@ -118,10 +113,10 @@ impl<'a> Emit<'a> {
         Ok(())
     }
 
-    fn pack(&mut self, image: &str) -> Result<Packed, Unreadable> {
+    fn pack(&mut self, image: &str, noted: i64) -> Result<Packed, Unreadable> {
         self.packer.clear();
         self.key.clear();
-        let packed = self.images.pack(image, &mut self.packer).ok_or(Unreadable)?;
+        let packed = self.images.pack_noted(image, noted, &mut self.packer).ok_or(Unreadable)?;
         self.images.pack_key(&packed, &self.packer, &mut self.key).ok_or(Unreadable)?;
         Ok(packed)
     }

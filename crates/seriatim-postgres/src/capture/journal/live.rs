@@ -47,6 +47,8 @@ pub(super) struct Pass<'a> {
     pub fresh: Option<Fresh>,
     /// The filter, if there is one.
     pub sieve: Option<Sieve>,
+    /// What the columns were, in short, when the table was looked at.
+    pub columns: Option<&'a str>,
 }
 
 /// How far a pass went.
@@ -189,7 +191,8 @@ impl Pass<'_> {
         let rows = self.client.query_raw(&statement, parameters).await?;
         // Somebody who is not registered reads at his own risk: what he read may have been forgotten meanwhile. The question is
         // sent right after the other, and the server answers it after the last row.
-        let ends: [&(dyn ToSql + Sync); 3] = [&self.watched.entry.id, &batch.from, &batch.to];
+        let ends: [&(dyn ToSql + Sync); 4] =
+            [&self.watched.entry.id, &batch.from, &batch.to, &self.watched.table.oid];
         let mut retained = pin!(self.client.query_one(&ticks, &ends));
         let sent = poll_fn(|context| Poll::Ready(retained.as_mut().poll(context))).await;
         let whole = self.take(rows, limit, upto, progress, emit).await?;
@@ -197,6 +200,11 @@ impl Pass<'_> {
             Poll::Ready(row) => row?,
             Poll::Pending => retained.await?,
         };
+        let columns: Option<&str> = retained.get(1);
+        if self.columns.is_some_and(|known| columns != Some(known)) {
+            // Some of the images may have been noted by other columns than those that are known.
+            emit.images.puzzle();
+        }
         match retained.get(0) {
             true => Ok(whole),
             false => Err(self.not_retained(batch.from).await?),
@@ -279,7 +287,7 @@ impl Pass<'_> {
         {
             let position = progress.position(noted.id, "~");
             let id = |row: &[u8]| id_of_existing(fresh.registration, row);
-            emit.existing(hash, before, noted.at, position, id).map_err(unreadable)?;
+            emit.existing(hash, (before, noted.id), noted.at, position, id).map_err(unreadable)?;
         }
         let position = progress.position(noted.id, "");
         emit.noted(noted, position).map_err(unreadable)?;

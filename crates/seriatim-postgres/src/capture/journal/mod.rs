@@ -9,6 +9,7 @@ mod rows;
 mod triggers;
 mod nested;
 mod watched;
+mod shapes;
 mod emit;
 mod live;
 mod backfill;
@@ -37,6 +38,7 @@ use emit::Emit;
 use install::Registered;
 use live::{Batch, Next, Pass};
 use position::{Group, Place};
+use shapes::Shapes;
 use watched::{Shared, Watched};
 
 const TICK: &str = include_str!("../../../queries/journal_tick.sql");
@@ -60,6 +62,8 @@ struct State {
     rows_next: AtomicBool,
     /// What changes weighed lately; zero when it is not known.
     weight: AtomicUsize,
+    /// The columns that the table has and had.
+    shapes: Mutex<Option<Arc<Shapes>>>,
     /// The batch that was read last, and the capture that it is of.
     batch: Mutex<Option<(i64, Batch)>>,
 }
@@ -121,6 +125,29 @@ impl State {
         Ok(found)
     }
 
+    /// The columns that the table has and had, as of the look that is known.
+    async fn shapes(&self, base: &Base, client: &Client, watched: &Watched) -> Result<Arc<Shapes>, Fault> {
+        let known = self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known.filter(|known| known.is_of(watched)) {
+            return Ok(known);
+        }
+        let found = Arc::new(shapes::of(base, client, watched).await?);
+        *self.shapes.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// Looks again at a table that puzzles. `None` when it is the same as before.
+    async fn looked_again(
+        &self,
+        base: &Base,
+        client: &mut Client,
+        known: &Shared,
+    ) -> Result<Option<Shared>, Fault> {
+        let again = self.looked_after(base, client, known).await?;
+        *self.shapes.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok((again.fingerprint != known.fingerprint).then_some(again))
+    }
+
     async fn read_group(
         &self,
         base: &Base,
@@ -150,6 +177,8 @@ impl State {
             let sieve = Sieve::new(settings.filter.as_deref(), table, names)?;
             let images = Images::new(table, &watched.known.key_names).naming_rows(row_names);
             let asked_about = sieve.iter().flat_map(Sieve::columns);
+            let shapes = self.shapes(base, client, &watched).await?;
+            let images = images.with_shapes(shapes.shapes.clone());
             let mut images = images.choosing(chosen).asked_about(asked_about);
             let slices = Slices::new(
                 &settings.names.feed,
@@ -160,7 +189,8 @@ impl State {
             );
             let mut emit = Emit::new(&mut images, slices);
             let known = watched.clone();
-            let pass = Pass { base, client, watched: &known, group, limit, fresh, sieve };
+            let columns = Some(shapes.columns.as_str());
+            let pass = Pass { base, client, watched: &known, group, limit, fresh, sieve, columns };
             let next = pass.next_after(self.last_batch(known.entry.id).as_ref()).await?;
             let filling = group.at.filling.as_ref();
             let rows_may_come =
@@ -170,13 +200,13 @@ impl State {
             {
                 drop(pass);
                 let place =
-                    backfill::read(base, client, &watched, &registration, group, limit, &mut emit).await?;
-                if emit.images.is_puzzled() {
-                    let again = self.looked_after(base, client, &watched).await?;
-                    if again.fingerprint != watched.fingerprint {
-                        watched = again;
-                        continue;
-                    }
+                    backfill::read(base, client, (&watched, &shapes), &registration, group, limit, &mut emit)
+                        .await?;
+                if emit.images.is_puzzled()
+                    && let Some(again) = self.looked_again(base, client, &watched).await?
+                {
+                    watched = again;
+                    continue;
                 }
                 return Ok(emit.slices.upto(&place.position(), false));
             }
@@ -188,12 +218,11 @@ impl State {
                 if let Some(weight) = emit.slices.average() {
                     self.weight.store(weight, Ordering::Relaxed);
                 }
-                if emit.images.is_puzzled() {
-                    let again = self.looked_after(base, client, &watched).await?;
-                    if again.fingerprint != watched.fingerprint {
-                        watched = again;
-                        continue;
-                    }
+                if emit.images.is_puzzled()
+                    && let Some(again) = self.looked_again(base, client, &watched).await?
+                {
+                    watched = again;
+                    continue;
                 }
                 let went = went?;
                 let place = live::place(group, &went).settled();
@@ -295,7 +324,12 @@ impl Capturing for Journal {
     ) -> Result<Position, Fault> {
         let (id, position) = install::open(base, consumer, start, wrong).await?;
         let client = base.database.client().await?;
-        self.state.know(Watched::by_id(&client, base, id).await?.map(Arc::new));
+        let watched = Watched::by_id(&client, base, id).await?.map(Arc::new);
+        if let Some(watched) = &watched {
+            // What is altered from here on is told from what was there.
+            self.state.shapes(base, &client, watched).await?;
+        }
+        self.state.know(watched);
         Ok(position)
     }
 
@@ -347,8 +381,16 @@ impl Capturing for Journal {
         }
         let group = Group { at, ahead: None, others: Vec::new(), members: Vec::new() };
         let limit = Limit { rows: 1, bytes: 1 };
-        let pass =
-            Pass { base, client: &client, watched: &watched, group: &group, limit, fresh: None, sieve: None };
+        let pass = Pass {
+            base,
+            client: &client,
+            watched: &watched,
+            group: &group,
+            limit,
+            fresh: None,
+            sieve: None,
+            columns: None,
+        };
         pass.next().await.map(drop)
     }
 

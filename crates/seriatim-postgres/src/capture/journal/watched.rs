@@ -40,7 +40,7 @@ impl Watched {
         let key = table.key(base.settings.key.as_deref(), names)?;
         let found = registry::entry(client, &base.database, Kind::Journal, table.oid, &key, names).await?;
         match found {
-            Some(entry) => Ok(Some(Watched::of(client, base, entry, table).await?)),
+            Some(entry) => Watched::of(client, base, entry).await.map(Some),
             None => Ok(None),
         }
     }
@@ -55,18 +55,20 @@ impl Watched {
         let Some(entry) = registry::entry_by_id(client, &base.database, id, names).await? else {
             return Ok(None);
         };
-        let table = Table::read(client, entry.relation, names).await?.ok_or_else(|| names.table_gone())?;
-        refuse_nesting_partitions(&table, names)?;
-        Watched::of(client, base, entry, table).await.map(Some)
+        Watched::of(client, base, entry).await.map(Some)
     }
 
-    async fn of(client: &impl GenericClient, base: &Base, entry: Entry, table: Table) -> Result<Self, Fault> {
+    async fn of(client: &impl GenericClient, base: &Base, entry: Entry) -> Result<Self, Fault> {
+        let names = &base.settings.names;
+        // Before the table: what is altered in between is noticed at the next look.
+        let fingerprint = fingerprint(client, entry.relation).await?;
+        let table = Table::read(client, entry.relation, names).await?.ok_or_else(|| names.table_gone())?;
+        refuse_nesting_partitions(&table, names)?;
         let known = Known::of(&table, &entry.key, Some(&entry.known));
         let known = known.ok_or_else(|| base.settings.names.key_gone())?;
         let prefix = format!("!seriatim_{}_", entry.id);
         let triggers: i64 = client.query_one(TRIGGERS, &[&table.oid, &prefix]).await?.get(0);
         let expected = if known.nests && !table.partitioned { 6 } else { 4 };
-        let fingerprint = fingerprint(client, table.oid).await?;
         let triggers = triggers >= if entry.known == known { expected } else { 4 };
         Ok(Watched { entry, table, known, triggers, fingerprint })
     }
