@@ -6,6 +6,8 @@ select l.id, l.name, l.key_attnums, l.foreign_key, l.deletes,
      where t.tgrelid = l.watched and t.tgname like 'seriatim\_log\_%') || ' ' ||
     (select string_agg(a.attnum || ' ' || a.attname || ' ' || a.atttypid || ' ' || a.attnotnull, ',' order by a.attnum)
      from pg_catalog.pg_attribute a where a.attrelid = l.watched and a.attnum > 0 and not a.attisdropped),
-    l.watched::text, l.repairs
+    concat_ws(' ', l.watched::text,
+        (select concat(c.relrowsecurity, c.relforcerowsecurity) from pg_catalog.pg_class c where c.oid = l.watched)),
+    l.repairs
 from seriatim.log l
 where l.watched::oid = $1

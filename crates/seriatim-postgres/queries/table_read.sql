@@ -8,7 +8,7 @@ select n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text
     -- What can write to the table while a statement on it is not over (as in seriatim.table_nests).
     exists (select 1 from pg_trigger g where (g.tgrelid = c.oid or g.tgrelid in (select t.relid from pg_partition_tree(c.oid) t))
             and not g.tgisinternal and g.tgenabled <> 'D'
-            and g.tgtype & 1 = 1 and g.tgtype & 2 = 0 and g.tgname !~ '^!seriatim_')
+            and g.tgtype & 1 = 1 and g.tgtype & 2 = 0 and g.tgname !~ '^(!seriatim_|seriatim_log_)')
         or exists (select 1 from pg_constraint k where k.conrelid = c.oid and k.confrelid = c.oid and k.contype = 'f'
                    and (k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd')))
 from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = $1

@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::database::Database;
 use crate::error::PostgresError;
-use crate::migrate::{Component, migrate};
+use crate::migrate::{Component, Upgrade, migrate};
 
 const COMPONENT: Component = Component {
     name: "gate",
@@ -17,6 +17,7 @@ const COMPONENT: Component = Component {
         include_str!("../migrations/gate/0001_gate.sql"),
         include_str!("../migrations/gate/0002_pinned.sql"),
     ],
+    upgrade: Upgrade::Rest,
 };
 const LAST: &str = include_str!("../queries/gate_last.sql");
 const ADVANCE: &str = include_str!("../queries/gate_advance.sql");

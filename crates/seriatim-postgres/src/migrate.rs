@@ -11,6 +11,29 @@ pub(crate) struct Component {
     pub name: &'static str,
     /// The SQL of version 1, 2, ….
     pub migrations: &'static [&'static str],
+    /// What a database that lacks the last ones is given.
+    pub upgrade: Upgrade,
+}
+
+/// What a database that has some of a component's migrations is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upgrade {
+    /// Those that it lacks.
+    Rest,
+    /// All of them: each may run again, and those that it has may be of an older form.
+    All,
+}
+
+impl Component {
+    /// The migrations that a database of this version is to run, each with its number.
+    fn missing(&self, version: usize) -> impl Iterator<Item = (usize, &'static str)> {
+        let done = match self.upgrade {
+            _ if version >= self.migrations.len() => self.migrations.len(),
+            Upgrade::Rest => version,
+            Upgrade::All => 0,
+        };
+        (1..).zip(self.migrations.iter().copied()).skip(done)
+    }
 }
 
 const VERSIONS: &str = include_str!("../migrations/versions.sql");
@@ -50,10 +73,12 @@ pub(crate) async fn migrate(database: &Database, component: &Component) -> Resul
             transaction.batch_execute(&format!("create schema {}", database.schema())).await?;
         }
         transaction.batch_execute(&database.sql(VERSIONS)).await?;
-        for (index, migration) in component.migrations.iter().enumerate().skip(known.version) {
+        for (number, migration) in component.missing(known.version) {
             transaction.batch_execute(&database.sql(migration)).await?;
-            let number = i32::try_from(index + 1).unwrap_or(i32::MAX);
-            transaction.execute(&*database.sql(WRITE), &[&component.name, &number]).await?;
+            if number > known.version {
+                let number = i32::try_from(number).unwrap_or(i32::MAX);
+                transaction.execute(&*database.sql(WRITE), &[&component.name, &number]).await?;
+            }
         }
         transaction.commit().await
     };
@@ -127,14 +152,33 @@ pub(crate) async fn script(database: &Database, component: &Component) -> Result
     if known.version < component.migrations.len() {
         script += &database.sql(VERSIONS);
     }
-    for (index, migration) in component.migrations.iter().enumerate().skip(known.version) {
+    for (number, migration) in component.missing(known.version) {
         script += &database.sql(migration);
-        script += &format!(
-            "insert into {}.version (component, version) values ('{}', {});\n",
-            database.schema(),
-            component.name,
-            index + 1
-        );
+        if number > known.version {
+            let (schema, name) = (database.schema(), component.name);
+            script +=
+                &format!("insert into {schema}.version (component, version) values ('{name}', {number});\n");
+        }
     }
     Ok(script)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_of_before_gets_the_rest_or_everything_again() {
+        let numbers = |upgrade, version| {
+            let component = Component { name: "test", migrations: &["a", "b", "c"], upgrade };
+            component.missing(version).map(|(number, _)| number).collect::<Vec<_>>()
+        };
+        for upgrade in [Upgrade::Rest, Upgrade::All] {
+            assert_eq!(numbers(upgrade, 0), [1, 2, 3]);
+            assert_eq!(numbers(upgrade, 3), [0; 0]);
+            assert_eq!(numbers(upgrade, 4), [0; 0], "made by a newer version");
+        }
+        assert_eq!(numbers(Upgrade::Rest, 2), [3]);
+        assert_eq!(numbers(Upgrade::All, 2), [1, 2, 3]);
+    }
 }

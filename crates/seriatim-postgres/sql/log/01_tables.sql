@@ -26,6 +26,9 @@ create table if not exists seriatim.log (
     to_list       bigint   not null default 0           -- about how many there were when it began
 );
 
+-- The names that the key's columns had in the table when the functions were last made: by these a dump is mended.
+alter table seriatim.log add column if not exists key_now text[];
+
 -- Who reads a log. What a consumer still has to see stays where it is until it has passed it.
 create table if not exists seriatim.log_consumer (
     log       int    not null references seriatim.log on delete cascade,
@@ -66,4 +69,12 @@ create table if not exists seriatim.log_parked (
     retry_at timestamptz not null,
     primary key (log, consumer, key),
     foreign key (log, consumer) references seriatim.log_consumer on delete cascade
+);
+
+-- Transactions that emptied the table and could not see all of its rows, and how far places were looked through for what is gone.
+create table if not exists seriatim.log_truncated (
+    log   int    not null,
+    xid   xid8   not null,
+    after bigint not null default 0,
+    primary key (log, xid)
 );

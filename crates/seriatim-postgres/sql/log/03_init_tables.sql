@@ -41,6 +41,7 @@ begin
                 (select c from unnest(entry.key_columns) c where c = any(reserved) limit 1)
             using hint = 'the log has a column of that name itself: use another unique key';
     end if;
+    perform seriatim.log_refuse_key(entry);
     execute seriatim.log_sql(entry, $sql$
         create sequence {seq} as bigint;
         create table {keys} (

@@ -37,11 +37,11 @@ begin
             'select [[v.{c}|, ]], {noted}, v.seriatim_gone from (values ([[{new}.{w}|, ]], false, {new} *<> {old}), '
             '([[{old}.{w}|, ]], true, ' || entry.deletes || ' and not ([[{new}.{w} = {old}.{w}| and ]]))) '
             'v ([[{c}|, ]], seriatim_gone, seriatim_wanted) where v.seriatim_wanted'
-        when 'TRUNCATE' || ' ' || event then 'select [[w.{w}|, ]], {noted}, true from ' || event || ' w'
+        when 'TRUNCATE' || ' ' || event then 'select [[w.{w}|, ]], {noted}, true from {part} w'
         end || ' on conflict ([[{c}|, ]]) do update '
         'set changed = excluded.changed, modified_at = excluded.modified_at, deleted = excluded.deleted';
-    template := replace(replace(template, '{new}', new_row), '{old}', old_row);
-    return seriatim.log_sql(entry, replace(template, '{noted}', noted));
+    return seriatim.log_sql(entry, template,
+        jsonb_build_object('noted', noted, 'new', new_row, 'old', old_row, 'part', event));
 end $$;
 
 -- Says for all to see that changes are not noted any more. Writers go on.
@@ -50,27 +50,31 @@ language sql set search_path = pg_catalog, pg_temp as $$
     update seriatim.log l set broken = why where l.id = log and l.broken is null
 $$;
 
--- Makes the functions that the triggers call.
+-- Makes the functions that the triggers call. They run with the rights of their owner, so they note nothing of any other table, whoever
+-- puts them there. Those of a plain table nobody else may put anywhere; those of a partitioned one PostgreSQL puts on new partitions
+-- itself, and asks whether the role that makes the partition may call them.
 create or replace function seriatim.log_make_trigger_functions(entry seriatim.log) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    level text := (select case when c.relkind = 'p' then 'ROW' else 'STATEMENT' end from pg_class c where c.oid = entry.watched);
+    partitioned boolean := (select c.relkind = 'p' from pg_class c where c.oid = entry.watched);
+    level text := case when partitioned then 'ROW' else 'STATEMENT' end;
+    head text := '"() returns trigger language plpgsql security definer set search_path = {path}, pg_temp';
+    given jsonb;
     event text;
-    images text;
-    body text;
 begin
+    given := jsonb_build_object('level', level, 'index', entry.key_index::text, 'own',
+        case when partitioned then 'pg_partition_root(tg_relid) = ' else 'tg_relid = ' end || quote_literal(entry.watched::oid));
     foreach event in array array['insert', 'update', 'delete'] loop
-        images := case when level = 'STATEMENT' then '' when event = 'insert' then 'using new, new'
-            when event = 'delete' then 'using old, old' else 'using new, old' end;
-        body := replace(replace(replace(replace(replace($sql$
-            create or replace function seriatim."{log}_{event}"() returns trigger
-            language plpgsql security definer set search_path = {path}, pg_temp as $f$
+        perform seriatim.log_make(entry, '_' || event || head, $sql$
             #variable_conflict use_column
             declare
                 renamed text;
             begin
-                if [[pg_get_indexdef({index}, {i}, false) = {w quoted}| and ]] then
+                if {own} and [[pg_get_indexdef({index}, {i}, false) = {w quoted}| and ]] then
                     {note};
+                    return null;
+                end if;
+                if seriatim.log_is_foreign({id}, tg_relid) then
                     return null;
                 end if;
                 select seriatim.log_note(l, '{event}', '{level}', '($1)', '($2)') into renamed from seriatim.log l where l.id = {id};
@@ -80,25 +84,36 @@ begin
                 end if;
                 execute renamed {images};
                 return null;
-            end $f$
-        $sql$, '{index}', entry.key_index::text), '{level}', level), '{images}', images), '{event}', event), '{note}',
-            seriatim.log_note(entry, event, level, 'new', 'old'));
-        execute seriatim.log_sql(entry, body);
+            end
+        $sql$, given || jsonb_build_object('event', event, 'note', seriatim.log_note(entry, event, level, 'new', 'old'),
+            'images', case when not partitioned then '' when event = 'insert' then 'using new, new'
+                when event = 'delete' then 'using old, old' else 'using new, old' end));
     end loop;
-    execute seriatim.log_sql(entry, $sql$
-        create or replace function seriatim."{log}_truncate"() returns trigger
-        language plpgsql security definer set search_path = {path}, pg_temp as $f$
+    -- A transaction that sees a state of before, or not every row, leaves it to the sequencer to find what is gone.
+    perform seriatim.log_make(entry, '_truncate' || head, $sql$
         declare
-            note text := (select seriatim.log_note(l, tg_relid::regclass::text, 'TRUNCATE', '', '') from seriatim.log l where l.id = {id});
+            note text;
         begin
+            if not {own} and seriatim.log_is_foreign({id}, tg_relid) then
+                return null;
+            end if;
+            if current_setting('transaction_isolation') in ('repeatable read', 'serializable') or row_security_active(tg_relid) then
+                insert into seriatim.log_truncated (log, xid) values ({id}, pg_current_xact_id()) on conflict do nothing;
+                return null;
+            end if;
+            select seriatim.log_note(l, tg_relid::regclass::text, 'TRUNCATE', '', '') into note from seriatim.log l where l.id = {id};
             if note is null then
                 perform seriatim.log_break({id}, 'a column of the key was dropped');
             else
                 execute note;
             end if;
             return null;
-        end $f$
-    $sql$);
+        end
+    $sql$, given);
+    if not partitioned then
+        execute seriatim.log_sql(entry, 'revoke execute on function seriatim."{log}_insert"(), seriatim."{log}_update"(), '
+            'seriatim."{log}_delete"(), seriatim."{log}_truncate"() from public');
+    end if;
 end $$;
 
 -- Takes triggers out, with the functions that they call: that needs no right on the watched table.
@@ -158,8 +173,8 @@ begin
     $sql$ end);
     -- TRUNCATE of a partition fires its own trigger only.
     for part in select watched union select relid from pg_partition_tree(watched) loop
-        execute seriatim.log_sql(entry, format('create trigger seriatim_log_truncate before truncate on %s '
-            'execute function seriatim."{log}_truncate"()', part));
+        execute seriatim.log_sql(entry, 'create trigger seriatim_log_truncate before truncate on {part} '
+            'execute function seriatim."{log}_truncate"()', jsonb_build_object('part', part::text));
     end loop;
 end $$;
 

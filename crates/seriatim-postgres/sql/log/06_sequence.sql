@@ -4,7 +4,7 @@
 -- What is to be sequenced is what the last pass did not see: changes of transactions from `floor` on, and of those that
 -- were under way then (`late`). No row that a writer may hold is locked or written. A transaction that changed more than
 -- one batch is continued by the next passes, side by side with what others do meanwhile. Returns how many numbers it gave, null
--- when somebody else is at it.
+-- when somebody else is at it, or when a part of a TRUNCATE is left for the next time.
 create or replace function seriatim.log_sequence(log int, batch_size int default 10000) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -27,6 +27,10 @@ begin
     end if;
     if batch_size < 1 then
         raise exception 'a batch of % gives no numbers', batch_size using hint = 'give a batch size of at least 1';
+    end if;
+    -- A number must not be forgotten by a crash after somebody acted on it.
+    if current_setting('synchronous_commit') = 'off' then
+        perform set_config('synchronous_commit', 'local', true);
     end if;
     select * into strict entry from seriatim.log l where l.id = log_sequence.log;
     -- In a database that was restored from a dump, transactions have other numbers (see log_problems).
@@ -79,7 +83,38 @@ begin
               union select pg_current_xact_id() where pg_current_xact_id() < floor) x;
         delete from seriatim.log_pass p where p.log = log_sequence.log and p.n = pass.n;
     end if;
+    if got.given < batch_size and exists (select 1 from seriatim.log_truncated t where t.log = log_sequence.log)
+       and not seriatim.log_sequence_vanished(entry, seen, batch_size) then
+        return null;
+    end if;
     return total + late_given + got.given;
+end $$;
+
+-- Gives numbers to what a TRUNCATE emptied that did not see all rows: once everything before it has numbers, so many places at a time.
+-- Returns whether that is done.
+create or replace function seriatim.log_sequence_vanished(entry seriatim.log, seen pg_snapshot, batch_size int) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    mark seriatim.log_truncated;
+    got record;
+begin
+    if exists (select 1 from seriatim.log_partial p where p.log = entry.id) then
+        return false;
+    end if;
+    for mark in select * from seriatim.log_truncated t where t.log = entry.id and pg_visible_in_snapshot(t.xid, seen) loop
+        begin
+            execute format('select * from seriatim.%I($1, $2)', entry.name || '_vanished') into got using mark.after, batch_size;
+        exception when lock_not_available or deadlock_detected then
+            -- A writer holds one of the keys. If it is rolled back, that key is still gone.
+            return false;
+        end;
+        if got.upto is not null then
+            update seriatim.log_truncated t set after = got.upto where t.log = entry.id and t.xid = mark.xid;
+            return false;
+        end if;
+        delete from seriatim.log_truncated t where t.log = entry.id and t.xid = mark.xid;
+    end loop;
+    return true;
 end $$;
 
 -- Gives numbers in every log of this schema, and tells whoever listens. Returns how many.

@@ -62,6 +62,14 @@ declare
     read bigint;
     entry seriatim.log := seriatim.log_freshen(seriatim.log_entry(watched));
 begin
+    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+        raise exception 'rows are listed in transactions that are READ COMMITTED, and this one is %',
+                upper(current_setting('transaction_isolation'))
+            using hint = 'begin isolation level read committed';
+    end if;
+    if current_setting('synchronous_commit') = 'off' then
+        perform set_config('synchronous_commit', 'local', true);
+    end if;
     -- Whoever alters the table is waited for here, and not with the sequencer's lock in hand.
     execute format('lock table %s in access share mode', entry.watched);
     execute format('select seriatim.%I($1)', entry.name || '_list') into read using most;

@@ -9,6 +9,10 @@ declare
     more bigint;
 begin
     select * into strict entry from seriatim.log l where l.id = log_prune.log;
+    -- A transaction that sees a state of before could take a row for gone.
+    if entry.watched_oid <> entry.watched::oid or current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+        return 0;
+    end if;
     select min(at) into passed from seriatim.log_consumer c, unnest(c.positions) at where c.log = entry.id;
     -- Whoever alters the table is waited for here, and not with the sequencer's lock in hand.
     execute format('lock table %s in access share mode', entry.watched);
@@ -36,13 +40,10 @@ end $$;
 create or replace function seriatim.log_make_prune_functions(entry seriatim.log) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    settings text := $sql$
-        language plpgsql set search_path = {path}, pg_temp
-        set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-    $sql$;
+    settings text := ' language plpgsql set search_path = {path}, pg_temp set row_security = off '
+        'set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off';
 begin
-    execute seriatim.log_sql(entry, replace($sql$
-        create or replace function seriatim."{log}_forget_deleted"(passed bigint, most int) returns bigint {settings} as $f$
+    perform seriatim.log_make(entry, '_forget_deleted"(passed bigint, most int) returns bigint' || settings, $sql$
         #variable_conflict use_column
         declare
             candidates bigint[];
@@ -71,10 +72,9 @@ begin
               and exists (select 1 from {watched} w where [[w.{w} = p.{c}| and ]]);
             update seriatim.log l set pruned = greatest(l.pruned, passed) where l.id = {id} and passed > l.pruned;
             return gone;
-        end $f$
-    $sql$, '{settings}', settings));
-    execute seriatim.log_sql(entry, replace($sql$
-        create or replace function seriatim."{log}_sweep"(most int) returns bigint {settings} as $f$
+        end
+    $sql$);
+    perform seriatim.log_make(entry, '_sweep"(most int) returns bigint' || settings, $sql$
         #variable_conflict use_column
         declare
             start bigint := (select l.swept from seriatim.log l where l.id = {id});
@@ -106,6 +106,6 @@ begin
                 update seriatim.log l set swept = coalesce(finish, 0) where l.id = {id};
             end if;
             return gone;
-        end $f$
-    $sql$, '{settings}', settings));
+        end
+    $sql$);
 end $$;

@@ -15,7 +15,7 @@ begin
     for fun in select p.oid::regprocedure from pg_proc p
         where p.pronamespace = (select c.relnamespace from pg_class c where c.oid = 'seriatim.log'::regclass)
           and p.proname in (select entry.name || s from unnest(array['_insert', '_update', '_delete', '_truncate', '_place',
-              '_update_seq', '_unsequenced', '_lag', '_batch', '_list', '_forget_deleted', '_sweep']) s) loop
+              '_update_seq', '_unsequenced', '_lag', '_batch', '_list', '_vanished', '_forget_deleted', '_sweep']) s) loop
         execute format('drop function %s cascade', fun);
     end loop;
     execute format('drop view if exists seriatim.%1$I;
@@ -23,6 +23,7 @@ begin
         entry.name, entry.name || '_keys', entry.name || '_places', entry.name || '_seq');
     delete from seriatim.log_pass p where p.log = entry.id;
     delete from seriatim.log_partial p where p.log = entry.id;
+    delete from seriatim.log_truncated t where t.log = entry.id;
     delete from seriatim.log l where l.id = entry.id;
 end $$;
 
@@ -36,6 +37,10 @@ begin
         where entry.broken is not null;
     return query select format('the log of table %s was restored from a dump, where transactions had other numbers', watched)
         where entry.watched_oid <> watched;
+    return query select format('row level security of table %s may hide rows from the role %I, which reads them', watched, current_user)
+        where row_security_active(watched);
+    return query select format('others may make operators in schema %s, by which the key of table %s is compared', s.name, watched)
+        from seriatim.log_open_schema(entry) s (name) where s.name is not null;
     return query
         select format('trigger seriatim_log_%s of table %s is missing or disabled', e.event, watched)
         from unnest(array['insert', 'update'] || case when entry.deletes then array['delete', 'truncate'] else '{}' end) e (event)
@@ -54,15 +59,22 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     entry seriatim.log := seriatim.log_entry(watched);
     head bigint;
+    attnums int2[];
 begin
     perform pg_advisory_xact_lock(seriatim.log_lock(entry.id));
     if entry.watched_oid <> watched then
         -- Restored from a dump: columns may have other numbers now, and so have transactions.
-        update seriatim.log l set watched_oid = log_repair.watched, key_attnums = (
-            select array_agg(a.attnum order by array_position(l.key_columns, a.attname::text))
-            from pg_attribute a where a.attrelid = log_repair.watched and a.attname = any(l.key_columns))
-        where l.id = entry.id;
+        select array_agg(a.attnum order by k.place) into attnums
+        from unnest(coalesce(entry.key_now, entry.key_columns)) with ordinality k (name, place)
+        join pg_attribute a on a.attrelid = log_repair.watched and a.attname = k.name and not a.attisdropped;
+        if coalesce(cardinality(attnums), 0) < cardinality(entry.key_columns) then
+            raise exception 'a column of the key of table % has another name since the dump', watched
+                using hint = format('select seriatim.log_drop(%s), then make it anew', watched::oid);
+        end if;
+        update seriatim.log l set watched_oid = log_repair.watched, key_attnums = attnums where l.id = entry.id
+        returning * into entry;
         delete from seriatim.log_partial p where p.log = entry.id;
+        delete from seriatim.log_truncated t where t.log = entry.id;
         update seriatim.log_pass p set floor = pg_snapshot_xmin(pg_current_snapshot()), late = '{}' where p.log = entry.id;
         execute seriatim.log_sql(entry, $sql$ update {keys} set changed = '0'; update {places} set changed = '0' $sql$);
     end if;

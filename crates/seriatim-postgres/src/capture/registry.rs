@@ -12,7 +12,7 @@ use super::names::Kind;
 use super::sentences::Names;
 use super::table::{Column, Table};
 use crate::database::Database;
-use crate::migrate::Component;
+use crate::migrate::{Component, Upgrade};
 
 const CAPTURE_FIND: &str = include_str!("../../queries/capture_find.sql");
 const CAPTURE_READ: &str = include_str!("../../queries/capture_read.sql");
@@ -36,7 +36,9 @@ pub(crate) const COMPONENT: Component = Component {
         include_str!("../../migrations/capture/0004_pinned.sql"),
         include_str!("../../migrations/capture/0005_watermark.sql"),
         include_str!("../../migrations/capture/0006_shapes.sql"),
+        include_str!("../../migrations/capture/0007_log_beside.sql"),
     ],
+    upgrade: Upgrade::Rest,
 };
 
 /// A capture as it is written down.

@@ -135,6 +135,33 @@ impl Names {
         attention(what, format!("set table = {to:?}"))
     }
 
+    /// Another table has the name that the user wrote; the watched one is called `now`.
+    pub(crate) fn namesake(&self, now: &str) -> SourceError {
+        let what = format!(
+            "feed {}: table {:?} of {} is another one than the feed watches, which is now called {now}: \
+             changes of the new one are not recorded",
+            self.feed, self.table, self.database
+        );
+        let remedy = format!(
+            "for the new one, end the feed with `seriatim unwatch {0}` and begin anew with `seriatim watch {0}`; \
+             for the old one, set table = {now:?}",
+            self.feed
+        );
+        attention(what, remedy)
+    }
+
+    pub(crate) fn rows_hidden_from_log(&self) -> SourceError {
+        let what = format!(
+            "feed {}: row level security of {:?} may hide rows from the role that reads them, and the log would take them for \
+             deleted",
+            self.feed, self.table
+        );
+        attention(
+            what,
+            "let a superuser run: alter role … bypassrls, for the role in the source's url; or use capture = \"journal\" with start = \"now\"",
+        )
+    }
+
     pub(crate) fn table_gone(&self) -> SourceError {
         let what = format!("feed {}: table {:?} is gone from {}", self.feed, self.table, self.database);
         let remedy = format!(

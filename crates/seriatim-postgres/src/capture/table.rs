@@ -96,6 +96,28 @@ impl Table {
         format!("{}.{}", self.schema, self.name)
     }
 
+    /// Whether this is its name, as a user wrote it.
+    pub(crate) fn is_called(&self, written: &str) -> bool {
+        let is_it = |name: &TableName| name.schema == self.schema && name.table == self.name;
+        let written = TableName::parse(written);
+        written.iter().any(|name| is_it(name) || name.folded().is_some_and(|folded| is_it(&folded)))
+    }
+
+    /// Refuses to go on with a table that was renamed, once another one has its name.
+    pub(crate) async fn refuse_namesake(
+        &self,
+        client: &impl GenericClient,
+        names: &Names,
+    ) -> Result<(), Fault> {
+        if self.is_called(&names.table) {
+            return Ok(());
+        }
+        match find(client, names).await? {
+            Some(oid) if oid != self.oid => Err(names.namesake(&self.shown()).into()),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn column(&self, number: i16) -> Option<&Column> {
         self.columns.iter().find(|column| column.number == number)
     }

@@ -24,10 +24,13 @@ use tokio_postgres::types::ToSql;
 
 use crate::database::Database;
 use crate::error::PostgresError;
-use crate::migrate::{Component, migrate, script, version};
+use crate::migrate::{Component, Upgrade, migrate, script, version};
 
-const COMPONENT: Component =
-    Component { name: "once", migrations: &[include_str!("../../migrations/once/0001_once.sql")] };
+const COMPONENT: Component = Component {
+    name: "once",
+    migrations: &[include_str!("../../migrations/once/0001_once.sql")],
+    upgrade: Upgrade::Rest,
+};
 const START: &str = include_str!("../../queries/once_start.sql");
 const READ: &str = include_str!("../../queries/once_read.sql");
 const EXTEND: &str = include_str!("../../queries/once_extend.sql");

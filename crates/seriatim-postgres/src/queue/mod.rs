@@ -29,7 +29,7 @@ use tokio_postgres::{Row, Transaction};
 
 use crate::database::Database;
 use crate::error::PostgresError;
-use crate::migrate::{Component, migrate, script, version};
+use crate::migrate::{Component, Upgrade, migrate, script, version};
 use ears::Ears;
 
 const COMPONENT: Component = Component {
@@ -40,6 +40,7 @@ const COMPONENT: Component = Component {
         include_str!("../../migrations/queue/0003_work.sql"),
         include_str!("../../migrations/queue/0004_pinned.sql"),
     ],
+    upgrade: Upgrade::Rest,
 };
 
 /// The SQL of one file.

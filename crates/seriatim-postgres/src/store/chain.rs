@@ -7,10 +7,13 @@ use seriatim::value::Key;
 
 use super::{parked, rows};
 use crate::database::Database;
-use crate::migrate::Component;
+use crate::migrate::{Component, Upgrade};
 
-pub(super) const COMPONENT: Component =
-    Component { name: "chain", migrations: &[include_str!("../../migrations/chain/0001_chain.sql")] };
+pub(super) const COMPONENT: Component = Component {
+    name: "chain",
+    migrations: &[include_str!("../../migrations/chain/0001_chain.sql")],
+    upgrade: Upgrade::Rest,
+};
 const NOTE: &str = include_str!("../../queries/chain_note.sql");
 const READ: &str = include_str!("../../queries/chain_read.sql");
 

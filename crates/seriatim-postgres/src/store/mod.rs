@@ -40,12 +40,15 @@ pub(crate) use parked::carry_out;
 
 use crate::database::Database;
 use crate::error::PostgresError;
-use crate::migrate::{Component, migrate, version};
+use crate::migrate::{Component, Upgrade, migrate, version};
 use checkpoint::Fence;
 use presence::Presence;
 
-pub(crate) const COMPONENT: Component =
-    Component { name: "store", migrations: &[include_str!("../../migrations/store/0001_store.sql")] };
+pub(crate) const COMPONENT: Component = Component {
+    name: "store",
+    migrations: &[include_str!("../../migrations/store/0001_store.sql")],
+    upgrade: Upgrade::Rest,
+};
 const IDENTITY: &str = include_str!("../../queries/store_identity.sql");
 const VIEW: &str = include_str!("../../queries/view.sql");
 

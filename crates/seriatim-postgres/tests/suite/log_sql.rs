@@ -138,3 +138,30 @@ async fn numbers_are_not_given_in_transactions_that_cannot_see_who_came_before()
     let refused = shop.writer.batch_execute(wrong).await.unwrap_err();
     assert!(refused.as_db_error().unwrap().message().contains("READ COMMITTED"), "{refused:?}");
 }
+
+#[tokio::test]
+async fn a_reader_needs_no_more_grants_than_the_documents_say() {
+    let shop = Shop::with(ORDERS).await;
+    shop.init_by_sql("select seriatim.log_init('orders'); insert into orders values (1, 1), (2, 1)").await;
+    let role = format!("reader_{}", fastrand::u64(..));
+    shop.sql(&format!(
+        "create role {role} login; grant usage on schema seriatim to {role}; grant select on seriatim.log_id_orders to {role}"
+    ))
+    .await;
+    let reader = crate::support::client(&shop.place.url().replace("postgres@", &format!("{role}@"))).await;
+    let run =
+        async |sql: &str| reader.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    run("select seriatim.log_tick(); select * from seriatim.log_id_orders; select seriatim.log_id_orders_batch(0, 9)").await;
+    shop.sql(&format!(
+        "grant select, insert, update, delete on seriatim.log_consumer to {role};
+         grant select on seriatim.log, seriatim.log_id_orders_seq to {role}"
+    ))
+    .await;
+    run("select seriatim.log_register('orders', 'later', false); select seriatim.log_consumed('orders', 'later', 2)").await;
+    shop.sql(&format!(
+        "grant update (listing, to_list) on seriatim.log to {role}; grant select on orders to {role}"
+    ))
+    .await;
+    run("select seriatim.log_register('orders', 'rows'); select seriatim.log_list('orders', 100)").await;
+    run("select seriatim.log_forget('orders', 'rows')").await;
+}

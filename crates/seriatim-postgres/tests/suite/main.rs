@@ -49,4 +49,8 @@ mod log_hot;
 mod log_tables;
 mod log_backfill;
 mod log_sql;
+mod log_restored;
+mod log_hidden;
+mod table_names;
+mod privileges;
 mod log_property;

@@ -6,7 +6,7 @@ use seriatim::source::{Consumer, Start};
 
 use super::super::fault::Fault;
 use super::super::kind::{Base, Wrong};
-use super::super::names::{Kind, TableName};
+use super::super::names::Kind;
 use super::super::registry::{self, Known, Registration};
 use super::super::table::Table;
 use super::backfill;
@@ -101,7 +101,7 @@ async fn reopened(
     }
     let watched = Watched::by_id(&*client, base, registration.capture).await?;
     let watched = watched.ok_or_else(|| names.registered_elsewhere())?;
-    refuse_another_table(base, &watched)?;
+    refuse_another_table(base, &*client, &watched).await?;
     let same_key = watched.table.key(base.settings.key.as_deref(), names)? == watched.entry.key;
     if base.settings.kind != Kind::Journal || !same_key {
         return Err(if base.settings.key.is_none() {
@@ -156,13 +156,15 @@ async fn made_anew(
     make_anew(base, client, capture).await
 }
 
-fn refuse_another_table(base: &Base, watched: &Watched) -> Result<(), Fault> {
-    let names = &base.settings.names;
-    let table = &watched.table;
-    let written = TableName::parse(&names.table);
-    let is_it = |name: &TableName| name.schema == table.schema && name.table == table.name;
-    let same = written.iter().any(|name| is_it(name) || name.folded().is_some_and(|folded| is_it(&folded)));
-    if same { Ok(()) } else { Err(names.renamed(&table.shown()).into()) }
+/// Refuses a table that has another name by now: which one is meant is for the user to say.
+async fn refuse_another_table(
+    base: &Base,
+    client: &impl GenericClient,
+    watched: &Watched,
+) -> Result<(), Fault> {
+    let (names, table) = (&base.settings.names, &watched.table);
+    table.refuse_namesake(client, names).await?;
+    if table.is_called(&names.table) { Ok(()) } else { Err(names.renamed(&table.shown()).into()) }
 }
 
 async fn locked<'c>(

@@ -107,12 +107,14 @@ impl State {
 
     /// Looks at the table again if it changed. Triggers that were made for another one are made anew; none may be gone.
     async fn looked_after(&self, base: &Base, client: &mut Client, known: &Shared) -> Result<Shared, Fault> {
+        let names = &base.settings.names;
         if watched::fingerprint(client, known.table.oid).await? == known.fingerprint {
+            known.table.refuse_namesake(client, names).await?;
             return Ok(known.clone());
         }
         let id = known.entry.id;
-        let names = &base.settings.names;
         let found = Watched::by_id(client, base, id).await?.ok_or_else(|| names.not_installed())?;
+        found.table.refuse_namesake(client, names).await?;
         if !found.triggers {
             return Err(names.triggers_gone().into());
         }

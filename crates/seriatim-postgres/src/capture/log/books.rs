@@ -11,7 +11,7 @@ use crate::capture::image::Images;
 use crate::capture::kind::Base;
 use crate::capture::sieve::Sieve;
 use crate::capture::table::Table;
-use crate::migrate::Component;
+use crate::migrate::{Component, Upgrade};
 
 /// The tables and functions of all logs. Each file can also be run by whoever does not use this program.
 pub(super) const COMPONENT: Component = Component {
@@ -27,8 +27,13 @@ pub(super) const COMPONENT: Component = Component {
         include_str!("../../../sql/log/08_prune.sql"),
         include_str!("../../../sql/log/09_process.sql"),
         include_str!("../../../sql/log/10_drop.sql"),
+        include_str!("../../../sql/log/12_upgrade.sql"),
     ],
+    upgrade: Upgrade::All,
 };
+
+/// What the query says of a log that came with a dump.
+const RESTORED: &str = "restored";
 
 const EXISTS: &str = include_str!("../../../queries/relation_exists.sql");
 const HEAD: &str = include_str!("../../../queries/log_head.sql");
@@ -95,11 +100,16 @@ impl State {
         Ok(client.query_opt(&statement, &[&table]).await?.map(|row| state(&row)))
     }
 
+    /// Whether it came here with a dump: the table has another number now, and so have its columns and all transactions.
+    pub(super) fn is_restored(&self) -> bool {
+        self.broken.as_deref() == Some(RESTORED)
+    }
+
     /// Refuses a log that does not note changes any more.
     pub(super) fn refuse_broken(&self, base: &Base) -> Result<(), SourceError> {
         match &self.broken {
             None => Ok(()),
-            Some(why) if why == "restored" => {
+            Some(why) if why == RESTORED => {
                 let feed = &base.settings.names.feed;
                 let what = format!("feed {feed}: its log {} came from a dump of another database", self.name);
                 let remedy =
@@ -169,11 +179,13 @@ impl Watched {
     ) -> Result<Self, Fault> {
         let names = &base.settings.names;
         let table = Table::read(client, oid, names).await?.ok_or_else(|| names.table_gone())?;
-        let (read, places) = (fill(client, base, oid, READ).await?, fill(client, base, oid, PLACES).await?);
-        let read = match Sieve::new(base.settings.filter.as_deref(), &table, names)? {
-            Some(sieve) => read.replace("true as matches", &sieve.row("seriatim_row")),
-            None => read,
-        };
+        let sieve = Sieve::new(base.settings.filter.as_deref(), &table, names)?;
+        let sieve = sieve.map_or_else(|| "true".to_owned(), |sieve| sieve.row("seriatim_row"));
+        // The parts are filled each for itself: names and filters may look like anything.
+        let (before, after) = READ.split_once("{matches}").unwrap_or((READ, ""));
+        let before = fill(client, base, oid, &before.replace("{oid}", &oid.to_string())).await?;
+        let read = [before, sieve, fill(client, base, oid, after).await?].concat();
+        let places = fill(client, base, oid, PLACES).await?;
         Ok(Watched { table, shape: state.shape.clone(), read, places })
     }
 

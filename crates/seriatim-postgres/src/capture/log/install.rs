@@ -32,6 +32,8 @@ const FORGET: &str = include_str!("../../../queries/log_forget.sql");
 const REGISTER: &str = include_str!("../../../queries/log_register.sql");
 const NOW: &str = include_str!("../../../queries/time_now_number.sql");
 const PROBLEMS: &str = include_str!("../../../queries/log_problems.sql");
+const HIDES_ROWS: &str = include_str!("../../../queries/table_hides_rows.sql");
+const REBIND: &str = include_str!("../../../queries/capture_rebind.sql");
 const REPAIR: &str = include_str!("../../../queries/log_repair.sql");
 
 /// The table that was asked for, and the numbers of its key's columns.
@@ -56,6 +58,7 @@ fn key_names(table: &Table, key: &[i16]) -> Vec<String> {
 pub(super) async fn check(base: &Base) -> Result<Installed, Fault> {
     let client = base.database.client().await?;
     let (table, _) = asked_for(&client, base).await?;
+    refuse_hidden(&client, base, table.oid).await?;
     let Some(state) = State::of(&client, base, table.oid).await? else { return Ok(Installed::NotYet) };
     refuse_unfit(base, &state)?;
     refuse_problems(&client, base, table.oid).await?;
@@ -69,7 +72,7 @@ pub(super) async fn script(base: &Base) -> Result<String, Fault> {
     let mut script = migrate::script(&base.database, &registry::COMPONENT).await?;
     script += &migrate::script(&base.database, &COMPONENT).await?.replace(&created(base), "");
     if State::of(&client, base, table.oid).await?.is_none() {
-        script += &base.database.sql(&init(&table, &key));
+        script += &init(base, &table, &key);
         script += ";\n";
     }
     Ok(script)
@@ -80,10 +83,11 @@ fn created(base: &Base) -> String {
     format!("create schema {};\n", base.database.schema())
 }
 
-fn init(table: &Table, key: &[i16]) -> String {
+fn init(base: &Base, table: &Table, key: &[i16]) -> String {
     let names: Vec<String> = key_names(table, key).iter().map(|name| literal(name)).collect();
     // The last one first: names may look like anything.
-    INIT.trim_end().replacen("{key}", &names.join(", "), 1).replacen("{table}", &literal(&table.quoted()), 1)
+    let init = base.database.sql(INIT.trim_end());
+    init.replacen("{key}", &names.join(", "), 1).replacen("{table}", &literal(&table.quoted()), 1)
 }
 
 /// Opens the feed: installs what is missing and registers the consumer.
@@ -98,9 +102,18 @@ pub(super) async fn open(
     let mut client = base.database.client().await?;
     let transaction = client.transaction().await?;
     let (table, key) = asked_for(&transaction, base).await?;
+    refuse_hidden(&transaction, base, table.oid).await?;
     alone(&transaction, table.oid).await?;
     let found = State::of(&transaction, base, table.oid).await?;
     let mut registration = registry::registration(&transaction, &base.database, consumer).await?;
+    match (&registration, found.as_ref().filter(|state| state.is_restored())) {
+        (_, Some(state)) if wrong == Wrong::Refuse => state.refuse_broken(base)?,
+        (Some(known), Some(_)) => {
+            transaction.execute(&*base.database.sql(REBIND), &[&known.capture, &table.oid, &key]).await?;
+        }
+        (Some(known), None) => refuse_namesake(&transaction, base, known, table.oid).await?,
+        (None, _) => {}
+    }
     let before = match &registration {
         Some(known) if wrong == Wrong::Repair => {
             Before::of(&transaction, base, known, table.oid, found.is_some()).await?
@@ -111,7 +124,7 @@ pub(super) async fn open(
         registration = None;
     }
     if found.is_none() && registration.is_none() {
-        let made = transaction.query(&*base.database.sql(&init(&table, &key)), &[]).await;
+        let made = transaction.query(&*init(base, &table, &key), &[]).await;
         made.map_err(|cause| refused(base, cause))?;
         transaction.execute(&*base.database.sql(BY_PROGRAM), &[&table.oid]).await?;
         if let Some(before) = before {
@@ -119,16 +132,7 @@ pub(super) async fn open(
             transaction.execute(&*succeed, &[&table.oid, &before.head]).await?;
         }
     }
-    let state = State::of(&transaction, base, table.oid).await?;
-    let state = state.ok_or_else(|| base.settings.names.triggers_gone())?;
-    refuse_unfit(base, &state)?;
-    if state.key.iter().any(|column| !key.contains(column)) || state.key.len() != key.len() {
-        return Err(base.settings.names.registered_elsewhere().into());
-    }
-    match wrong {
-        Wrong::Refuse => refuse_problems(&transaction, base, table.oid).await?,
-        Wrong::Repair => repair(&transaction, base, table.oid).await?,
-    }
+    put_in_order(&transaction, base, &table, &key, wrong).await?;
     let position = match registration {
         Some(registration) => {
             let entry = registry::entry_by_id(
@@ -147,6 +151,49 @@ pub(super) async fn open(
     };
     transaction.commit().await?;
     Ok(position)
+}
+
+/// Refuses a log that is not as the settings want it, or mends what is wrong with it.
+async fn put_in_order(
+    transaction: &Transaction<'_>,
+    base: &Base,
+    table: &Table,
+    key: &[i16],
+    wrong: Wrong,
+) -> Result<(), Fault> {
+    let there = async || {
+        let state = State::of(transaction, base, table.oid).await?;
+        state.ok_or_else(|| Fault::from(base.settings.names.triggers_gone()))
+    };
+    refuse_unfit(base, &there().await?)?;
+    match wrong {
+        Wrong::Refuse => refuse_problems(transaction, base, table.oid).await?,
+        Wrong::Repair => repair(transaction, base, table.oid).await?,
+    }
+    // By now its columns have the numbers that they have in the table, also after a restore.
+    let known = there().await?.key;
+    if known.iter().any(|column| !key.contains(column)) || known.len() != key.len() {
+        return Err(base.settings.names.registered_elsewhere().into());
+    }
+    Ok(())
+}
+
+/// Refuses a table that has the name of the one that the consumer is registered with, while that one is still there.
+async fn refuse_namesake(
+    transaction: &Transaction<'_>,
+    base: &Base,
+    known: &Registration,
+    table: u32,
+) -> Result<(), Fault> {
+    let names = &base.settings.names;
+    let entry = registry::entry_by_id(transaction, &base.database, known.capture, names).await?;
+    let Some(former) = entry.map(|entry| entry.relation).filter(|former| *former != table) else {
+        return Ok(());
+    };
+    match Table::read(transaction, former, names).await? {
+        Some(former) => former.refuse_namesake(transaction, names).await,
+        None => Ok(()),
+    }
 }
 
 /// The log that a consumer was registered with and that is not there any more, or whose table is not.
@@ -342,13 +389,23 @@ pub(super) async fn refuse_problems(
     base: &Base,
     table: u32,
 ) -> Result<(), Fault> {
+    refuse_hidden(client, base, table).await?;
     match problems(client, base, table).await?.is_empty() {
         true => Ok(()),
         false => Err(base.settings.names.triggers_gone().into()),
     }
 }
 
+/// Refuses a table whose rows this role may not see: they would be taken for deleted.
+async fn refuse_hidden(client: &impl GenericClient, base: &Base, table: u32) -> Result<(), Fault> {
+    match client.query_one(HIDES_ROWS, &[&table]).await?.get(0) {
+        true => Err(base.settings.names.rows_hidden_from_log().into()),
+        false => Ok(()),
+    }
+}
+
 async fn repair(client: &impl GenericClient, base: &Base, table: u32) -> Result<(), Fault> {
+    refuse_hidden(client, base, table).await?;
     if !problems(client, base, table).await?.is_empty() {
         let mended = client.execute(&*base.database.sql(REPAIR), &[&table]).await;
         mended.map_err(|cause| refused(base, cause))?;

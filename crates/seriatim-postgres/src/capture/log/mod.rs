@@ -61,10 +61,15 @@ impl Log {
             });
         };
         if let Some((_, watched)) = known.filter(|(_, watched)| watched.is_current(&state)) {
+            watched.table.refuse_namesake(client, names).await?;
             return Ok((oid, state, watched));
+        }
+        if state.is_restored() {
+            state.refuse_broken(base)?;
         }
         install::refuse_problems(client, base, oid).await?;
         let watched = Arc::new(Watched::load(client, base, oid, &state).await?);
+        watched.table.refuse_namesake(client, names).await?;
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((oid, watched.clone()));
         Ok((oid, state, watched))
     }

@@ -166,9 +166,13 @@ impl Pass<'_> {
 
     fn add(&self, row: &Row, number: i64, images: &mut Images, slices: &mut Slices) -> Result<(), Fault> {
         let (at, json, exists): (i64, &str, bool) = (row.get(1), row.get(2), row.get(3));
+        if row.get(4) {
+            // A row that is hidden would be taken for one that is gone.
+            return Err(self.base.settings.names.rows_hidden_from_log().into());
+        }
         // What a row was before is not known here. So one for which the filter does not hold is treated as one that is gone: whoever
         // has it from before is to forget it.
-        let exists = exists && row.get::<_, bool>(4);
+        let exists = exists && row.get::<_, bool>(5);
         if !exists && !self.base.settings.deletes {
             return Ok(());
         }
