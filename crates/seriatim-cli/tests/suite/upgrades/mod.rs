@@ -2,6 +2,7 @@
 //!
 //! `tests/fixtures/README.md` says what is in them.
 
+mod fleet;
 mod gates;
 mod restored;
 
@@ -48,6 +49,16 @@ fn a_redis_of_before_goes_on() {
 #[test]
 fn a_dynamodb_table_of_before_goes_on() {
     goes_on(&Restored::dynamodb());
+}
+
+#[test]
+fn a_fleet_goes_on_with_a_sqlite_file_of_before() {
+    fleet::goes_on(&Restored::sqlite());
+}
+
+#[test]
+fn a_fleet_goes_on_with_a_postgres_database_of_before() {
+    fleet::goes_on(&Restored::postgres());
 }
 
 fn goes_on(restored: &Restored) {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[cfg(feature = "dynamodb")]
 use seriatim_testkit::servers::DynamoDb;
@@ -84,9 +85,23 @@ impl Restored {
         self
     }
 
-    /// Runs the program of this version to its end.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.shop.path(name)
+    }
+
+    /// Replaces a part of the config.
+    pub fn reconfigure(&self, old: &str, new: &str) {
+        self.shop.reconfigure(old, new);
+    }
+
+    /// The program of this version.
+    pub fn program(&self, line: &str) -> Command {
+        program(&self.shop, line)
+    }
+
+    /// Runs it to its end.
     pub fn run(&self, line: &str) -> Ran {
-        finish(&mut program(&self.shop, line))
+        finish(&mut self.program(line))
     }
 
     /// The same, for what it says as JSON.
@@ -96,8 +111,7 @@ impl Restored {
 
     /// Runs a shell script under the protection of a signal's record.
     pub fn once(&self, signal: &str, options: &str, script: &str) -> Ran {
-        let mut command =
-            program(&self.shop, &format!("once run --processor mailer --id {signal} {options} --"));
+        let mut command = self.program(&format!("once run --processor mailer --id {signal} {options} --"));
         finish(command.args(["sh", "-c", script]))
     }
 
