@@ -23,6 +23,7 @@ mod replaced;
 mod journal;
 mod log;
 mod registry;
+mod key_columns;
 mod watched;
 mod install;
 mod consumers;

@@ -8,6 +8,7 @@ use seriatim::value::Columns;
 
 use super::chosen::{self, Chosen};
 use super::fault::Fault;
+use super::key_columns::key_columns;
 use super::names::{Kind, Objects};
 use super::registry::{self, Entry, Triggers};
 use super::sentences::Names;
@@ -89,7 +90,9 @@ impl Watched {
             |(after, count): &(i64, usize)| Shape { after: *after, chosen: chosen(known.min(*count)) };
         Watched {
             objects: entry.objects,
-            key_columns: Columns::new(entry.key.iter().map(|slot| names[*slot])),
+            key_columns: key_columns(
+                entry.key.iter().map(|slot| (names[*slot], table.columns[*slot].declared.as_str())),
+            ),
             columns: Columns::new(&names[..known]),
             chosen: chosen(known),
             shapes: entry.shapes.iter().map(shape).collect(),

@@ -20,6 +20,7 @@ mod capture_journal;
 mod capture_replace;
 mod capture_backfill;
 mod capture_schema;
+mod capture_untyped_keys;
 mod capture_reading;
 mod capture_log;
 mod capture_refusals;

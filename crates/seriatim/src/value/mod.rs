@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use key::Key;
 pub use packed::Packer;
 pub(crate) use packed::{Packed, Shapes};
-pub use row::{Columns, Row};
+pub use row::{Columns, Mostly, Row};
 pub(crate) use shown::{Shown, on_one_line};
 
 /// One value of one column, exactly as the database holds it.
@@ -74,6 +74,19 @@ impl Value {
                 serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_string()))
             }
         }
+    }
+}
+
+impl Value {
+    /// The same, in a column of which only most values are of one type: the others are marked.
+    pub(crate) fn to_json_among(&self, mostly: Option<Mostly>) -> serde_json::Value {
+        let mark = match (mostly, self) {
+            (Some(Mostly::Texts), Value::Bytes(_)) => "base64",
+            (Some(Mostly::Bytes), Value::Text(_)) => "text",
+            (Some(_), Value::Real(real)) if !real.is_finite() => "real",
+            _ => return self.to_json(),
+        };
+        serde_json::json!({ mark: self.to_json() })
     }
 }
 
@@ -142,6 +155,27 @@ mod tests {
         let mut written = Vec::new();
         Shown(&mut written).row(Some(&row));
         assert_eq!(String::from_utf8(written).unwrap(), row.to_json().to_string());
+    }
+
+    #[test]
+    fn values_of_other_types_than_most_are_told_apart_in_json() {
+        let shown = |mostly, value: Value| {
+            let row = Row::new(Columns::new(["id"]).mostly(vec![mostly]), [value]);
+            let mut written = Vec::new();
+            Shown(&mut written).row(Some(&row));
+            let written = String::from_utf8(written).unwrap();
+            assert_eq!(written, row.to_json().to_string(), "however it is written");
+            let stored: Row = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
+            assert_eq!(stored.to_json(), row.to_json(), "also when it comes back from a store");
+            written
+        };
+        let (bytes, text) = (|| Value::Bytes(Arc::from(*b"1")), || Value::Text("MQ==".into()));
+        assert_eq!(shown(Mostly::Texts, bytes()), r#"{"id":{"base64":"MQ=="}}"#);
+        assert_eq!(shown(Mostly::Texts, text()), r#"{"id":"MQ=="}"#);
+        assert_eq!(shown(Mostly::Bytes, bytes()), r#"{"id":"MQ=="}"#);
+        assert_eq!(shown(Mostly::Bytes, text()), r#"{"id":{"text":"MQ=="}}"#);
+        assert_eq!(shown(Mostly::Texts, Value::Real(f64::INFINITY)), r#"{"id":{"real":"Infinity"}}"#);
+        assert_eq!(shown(Mostly::Texts, Value::Integer(1)), r#"{"id":1}"#);
     }
 
     #[test]

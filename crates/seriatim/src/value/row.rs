@@ -17,8 +17,21 @@ pub struct Columns(Arc<Names>);
 #[derive(Clone, Debug)]
 struct Names {
     names: Vec<Arc<str>>,
+    /// What values the columns have, where not all are of one type; empty where each column has its own.
+    mostly: Vec<Mostly>,
     /// What stands before each value in JSON.
     heads: Vec<Head>,
+}
+
+/// What most values of a column are that may have values of any type. In JSON bytes are a string as texts are, so the others
+/// are marked there: `{"base64":"MQ=="}` among texts, `{"text":"MQ=="}` among bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mostly {
+    /// Texts, or numbers.
+    Texts,
+    /// Bytes.
+    Bytes,
 }
 
 /// What stands before a value in JSON: the name, and what separates it from the value before.
@@ -69,7 +82,7 @@ impl From<Vec<Arc<str>>> for Columns {
             Head::new(&head)
         };
         let heads = names.iter().enumerate().map(head).collect();
-        Columns(Arc::new(Names { names, heads }))
+        Columns(Arc::new(Names { names, heads, mostly: Vec::new() }))
     }
 }
 
@@ -91,6 +104,22 @@ impl Columns {
     /// These names, in this order.
     pub fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
         names.into_iter().map(|name| Arc::from(name.as_ref())).collect::<Vec<_>>().into()
+    }
+
+    /// The same columns, where one column may have values of several types: most of them are these. There is one for each.
+    pub fn mostly(self, mostly: Vec<Mostly>) -> Self {
+        let Names { names, heads, .. } = Arc::unwrap_or_clone(self.0);
+        Columns(Arc::new(Names { names, heads, mostly }))
+    }
+
+    /// Whether values that are not of the type of most are marked in JSON.
+    pub(super) fn has_marks(&self) -> bool {
+        !self.0.mostly.is_empty()
+    }
+
+    /// What most values of a column are; `None` where all are of one type.
+    pub(super) fn mostly_at(&self, index: usize) -> Option<Mostly> {
+        self.0.mostly.get(index).copied()
     }
 
     /// The names in order.
@@ -191,8 +220,10 @@ impl Row {
 
     /// The row as users see it: a JSON object in the order of the columns.
     pub fn to_json(&self) -> serde_json::Value {
-        let object = self.iter().map(|(name, value)| (name.to_owned(), value.to_json()));
-        serde_json::Value::Object(object.collect())
+        let shown = |(index, (name, value)): (usize, (&str, &Value))| {
+            (name.to_owned(), value.to_json_among(self.columns().mostly_at(index)))
+        };
+        serde_json::Value::Object(self.iter().enumerate().map(shown).collect())
     }
 
     /// Roughly how many bytes this row occupies, for limits on memory.
@@ -218,11 +249,14 @@ impl fmt::Debug for Row {
 struct Stored<V> {
     columns: Columns,
     values: V,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    mostly: Vec<Mostly>,
 }
 
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        Stored { columns: self.columns().clone(), values: self.values() }.serialize(out)
+        let (columns, mostly) = (self.columns().clone(), self.columns().0.mostly.clone());
+        Stored { columns, values: self.values(), mostly }.serialize(out)
     }
 }
 
@@ -232,6 +266,7 @@ impl<'de> Deserialize<'de> for Row {
         if stored.columns.len() != stored.values.len() {
             return Err(serde::de::Error::custom("a row has one value for each column"));
         }
-        Ok(Row::new(stored.columns, stored.values))
+        let Stored { columns, values, mostly } = stored;
+        Ok(Row::new(if mostly.is_empty() { columns } else { columns.mostly(mostly) }, values))
     }
 }

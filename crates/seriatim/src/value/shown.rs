@@ -10,7 +10,7 @@ use jiff::fmt::temporal::DateTimePrinter;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Row, Value};
+use super::{Mostly, Row, Value};
 
 /// Times of changes have all their microseconds, also where those are zero.
 static TO_THE_MICROSECOND: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
@@ -27,6 +27,18 @@ pub(super) enum Seen<'a> {
     Bytes(&'a [u8]),
     Time(Timestamp),
     Json(&'a str),
+}
+
+impl Seen<'_> {
+    /// The mark of a value in a column of which most are of another type.
+    fn mark(&self, mostly: Option<Mostly>) -> Option<&'static str> {
+        match (mostly?, self) {
+            (Mostly::Texts, Seen::Bytes(_)) => Some("base64"),
+            (Mostly::Bytes, Seen::Text(_)) => Some("text"),
+            (_, Seen::Real(real)) if !real.is_finite() => Some("real"),
+            _ => None,
+        }
+    }
 }
 
 /// JSON that is being written.
@@ -101,11 +113,25 @@ impl Shown<'_> {
     pub fn row(&mut self, row: Option<&Row>) {
         let Some(row) = row else { return self.json("null") };
         let mut seeing = super::packed::Unpacking(row.as_packed());
-        for head in row.columns().heads() {
+        let marks = row.columns().has_marks();
+        for (index, head) in row.columns().heads().enumerate() {
             head.write(self.0);
-            self.value(seeing.see().unwrap_or(Seen::Null));
+            let seen = seeing.see().unwrap_or(Seen::Null);
+            match marks.then(|| seen.mark(row.columns().mostly_at(index))).flatten() {
+                None => self.value(seen),
+                Some(mark) => self.marked(mark, seen),
+            }
         }
         self.json(if row.columns().is_empty() { "{}" } else { "}" });
+    }
+
+    /// A value that is not of the type that most of its column are.
+    fn marked(&mut self, mark: &str, value: Seen<'_>) {
+        self.json("{");
+        self.text(mark);
+        self.json(":");
+        self.value(value);
+        self.json("}");
     }
 
     #[inline]

@@ -5,6 +5,7 @@ use seriatim::value::Columns;
 
 use super::super::chosen::{self, Chosen};
 use super::super::fault::Fault;
+use super::super::key_columns::key_columns;
 use super::super::sieve::{Compared, Sieve, collation};
 use super::super::similar::most_similar;
 use super::super::slices::Stepped;
@@ -77,7 +78,8 @@ impl Relation {
             return Err(settings.needs_key().into());
         }
         let tie = if primary.is_empty() { key.clone() } else { primary };
-        let key_columns = Columns::new(key.iter().map(|index| names[*index].as_str()));
+        let of_key = key.iter().map(|index| (names[*index].as_str(), declared[*index].as_str()));
+        let key_columns = key_columns(of_key);
         let all: Vec<&str> = names.iter().map(String::as_str).collect();
         let places = chosen::places(settings.columns.as_deref(), &key, &all, &settings.names)?;
         let chosen = Chosen::new(&all, |place| places.as_ref().is_none_or(|places| places.contains(&place)));
