@@ -1,15 +1,19 @@
 //! `seriatim run`: runs feeds as one host until SIGTERM or SIGINT, or, with `--once`, until all is handled.
 
+mod parts;
 pub mod queues;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim::Store;
-use seriatim::host::{FeedSettings, Host, HostError};
+use seriatim::host::{FeedSettings, Host, HostError, Stats};
+use seriatim::name::{FeedName, HostName};
 use seriatim::source::{Consumer, Feed};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
+use self::parts::{Ended, Parts};
 use crate::args::Run;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
@@ -37,84 +41,108 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     let closed = Arc::new(Notify::new());
     let mut open = handlers::Open::default();
     let workers = queues::Workers::prepare(&queues, config, &name, &closed, &mut open).await?;
-    if feeds.is_empty() {
-        // Queues keep their own books: without other feeds, nobody asks the store.
-        if arguments.metrics.is_some() {
-            tracing::warn!(
-                "no metrics are served: queues have none; `seriatim queue inspect` shows what is in them"
-            );
+    let mut parts = Parts::new();
+    let hosting = match feeds.is_empty() {
+        true => {
+            tell_of_missing_metrics(arguments);
+            None
         }
-        let ending = async {
-            tokio::select! {
-                () = shutdown => {}
-                () = closed.notified() => {}
-            }
-        };
-        let worked = workers.run(arguments.once, ending).await;
-        open.close().await;
-        return worked;
-    }
-    let store = databases::open_store(&config.store).await?;
-    let mut host =
-        Host::new(name.as_str(), store.shared()).leases(config.lease).close_within(config.close_within);
-    if let Some(most) = config.most_leases {
-        host = host.at_most(most);
-    }
-    let mut captures: Vec<Arc<dyn Feed>> = Vec::new();
-    let mut backfills = tokio::task::JoinSet::new();
-    for feed in feeds {
-        let capture: Arc<dyn Feed> = databases::capture(feed);
-        let handling = handlers::of(feed, config, &store, &closed, &mut open).await?;
-        announce(feed, Guarantee::of(feed, config));
-        let consumer = setup::consumer(feed, &*store).await?;
-        captures.push(Arc::clone(&capture));
-        backfills.spawn(tell_of_backfill(Arc::clone(&capture), store.shared(), consumer));
-        host = host.feed_with(capture, handling, settings(feed));
-    }
-    let stats = host.stats();
-    // Served until the end.
-    let _metrics = match arguments.metrics {
-        Some(address) => {
-            let measured = captures.into_iter().zip(&stats);
-            let measured = measured.map(|(feed, (_, stats))| Measured { feed, stats: Arc::clone(stats) });
-            Some(Metrics::serve(address, store.shared(), measured.collect()).await?)
-        }
-        None => None,
+        false => Some(Hosting::start(config, arguments, &name, feeds, &closed, &mut open, &mut parts).await?),
     };
-    let reader_gone = Arc::clone(&closed);
-    let (end, ended) = tokio::sync::watch::channel(false);
-    let ending = async move {
+    workers.add_to(&mut parts, arguments.once);
+    let ending = async {
         tokio::select! {
             () = shutdown => {}
-            () = reader_gone.notified() => {}
-        }
-        end.send_replace(true);
-        // Whoever still listens must not take the end of this for an end of the channel.
-        end.closed().await;
-    };
-    let both = async {
-        let hosting = async {
-            match arguments.once {
-                true => host.run_once_until(queues::told(ended.clone())).await,
-                false => host.run_until(queues::told(ended.clone())).await,
-            }
-        };
-        tokio::join!(hosting, workers.run(arguments.once, queues::told(ended.clone())))
-    };
-    let (ran, worked) = {
-        tokio::pin!(both, ending);
-        tokio::select! {
-            both = &mut both => both,
-            () = &mut ending => both.await,
+            () = closed.notified() => {}
         }
     };
+    let ran = parts.run(arguments.once, ending).await;
     open.close().await;
-    for (feed, stats) in stats {
-        let (handled, parked, skipped) = (stats.handled(), stats.parked(), stats.skipped());
-        tracing::info!(%feed, handled, parked, skipped, failures = stats.failures(), "ended");
+    if let Some(hosting) = hosting {
+        hosting.tell_counts();
     }
-    ran.map_err(explain)?;
-    worked
+    ran
+}
+
+/// Queues keep their own books: without other feeds, nobody asks the store.
+fn tell_of_missing_metrics(arguments: &Run) {
+    if arguments.metrics.is_some() {
+        tracing::warn!(
+            "no metrics are served: queues have none; `seriatim queue inspect` shows what is in them"
+        );
+    }
+}
+
+/// The feeds that are no queues, while they run.
+struct Hosting {
+    stats: Vec<(FeedName, Arc<Stats>)>,
+    // Served until the end.
+    _metrics: Option<Metrics>,
+    _backfills: JoinSet<()>,
+}
+
+impl Hosting {
+    /// Opens the store and the feeds, and adds the host that runs them to the parts.
+    async fn start(
+        config: &Config,
+        arguments: &Run,
+        name: &HostName,
+        feeds: Vec<&FeedConfig>,
+        closed: &Arc<Notify>,
+        open: &mut handlers::Open,
+        parts: &mut Parts,
+    ) -> Result<Self> {
+        let store = databases::open_store(&config.store).await?;
+        let mut host =
+            Host::new(name.as_str(), store.shared()).leases(config.lease).close_within(config.close_within);
+        if let Some(most) = config.most_leases {
+            host = host.at_most(most);
+        }
+        let mut captures: Vec<Arc<dyn Feed>> = Vec::new();
+        let mut backfills = JoinSet::new();
+        for feed in feeds {
+            let capture: Arc<dyn Feed> = databases::capture(feed);
+            let handling = handlers::of(feed, config, &store, closed, open).await?;
+            announce(feed, Guarantee::of(feed, config));
+            let consumer = setup::consumer(feed, &*store).await?;
+            captures.push(Arc::clone(&capture));
+            backfills.spawn(tell_of_backfill(Arc::clone(&capture), store.shared(), consumer));
+            host = host.feed_with(capture, handling, settings(feed));
+        }
+        let stats = host.stats();
+        let metrics = match arguments.metrics {
+            Some(address) => {
+                let measured = captures.into_iter().zip(&stats);
+                let measured = measured.map(|(feed, (_, stats))| Measured { feed, stats: Arc::clone(stats) });
+                Some(Metrics::serve(address, store.shared(), measured.collect()).await?)
+            }
+            None => None,
+        };
+        let (told, once) = (parts.told(), arguments.once);
+        parts.add(async move {
+            let ran = match once {
+                true => host.run_once_until(told).await,
+                false => host.run_until(told).await,
+            };
+            ended(ran)
+        });
+        Ok(Hosting { stats, _metrics: metrics, _backfills: backfills })
+    }
+
+    fn tell_counts(&self) {
+        for (feed, stats) in &self.stats {
+            let (handled, parked, skipped) = (stats.handled(), stats.parked(), stats.skipped());
+            tracing::info!(%feed, handled, parked, skipped, failures = stats.failures(), "ended");
+        }
+    }
+}
+
+fn ended(ran: Result<(), HostError>) -> Ended {
+    match ran {
+        Ok(()) => Ended::Done,
+        Err(stopped @ HostError::Stopped(_)) => Ended::Stopped(explain(stopped)),
+        Err(error) => Ended::Failed(explain(error)),
+    }
 }
 
 fn announce(feed: &FeedConfig, guarantee: Guarantee) {

@@ -19,6 +19,7 @@ mod metrics;
 mod parked;
 mod chains;
 mod queues;
+mod side_by_side;
 mod running;
 mod command;
 mod webhook;

@@ -175,7 +175,7 @@ async fn work(config: &Config, queue: &QueueConfig) -> Result<()> {
     let mut open = handlers::Open::default();
     let host = setup::host_name(None)?;
     let workers = queues::Workers::prepare(&[queue], config, &host, &Arc::default(), &mut open).await?;
-    let worked = workers.run(true, std::future::pending()).await;
+    let worked = workers.drain().await;
     open.close().await;
     worked
 }

@@ -3,20 +3,14 @@
 use std::sync::Arc;
 
 use seriatim::HostName;
-use seriatim::source::queue::{Worker, WorkerError, WorkerSettings};
-use tokio::sync::{Notify, watch};
+use seriatim::source::queue::{Ended as Done, Worker, WorkerError, WorkerSettings};
+use tokio::sync::Notify;
 
+use super::parts::{Ended, Parts};
 use crate::config::{Config, QueueConfig};
 use crate::databases;
 use crate::error::{Error, Result};
 use crate::handlers::{self, HandledEvents, Open};
-
-/// Returns once the host is told to end.
-pub async fn told(mut ended: watch::Receiver<bool>) {
-    if ended.wait_for(|ended| *ended).await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
 
 /// The workers of this host.
 pub struct Workers(Vec<(String, Worker, HandledEvents)>);
@@ -49,46 +43,40 @@ impl Workers {
         Ok(Workers(workers))
     }
 
-    /// Works until `ending` resolves; with `once`, until nothing is left.
-    pub async fn run(self, once: bool, ending: impl Future<Output = ()>) -> Result<()> {
-        let (end, ended) = watch::channel(false);
-        let mut running = tokio::task::JoinSet::new();
+    /// Works until nothing is left.
+    pub async fn drain(self) -> Result<()> {
+        let mut parts = Parts::new();
+        self.add_to(&mut parts, true);
+        parts.run(true, std::future::pending()).await
+    }
+
+    /// Adds each worker to the parts of the host; with `once`, they work until nothing is left.
+    pub fn add_to(self, parts: &mut Parts, once: bool) {
         for (feed, worker, handler) in self.0 {
-            let ended = told(ended.clone());
-            running.spawn(async move {
+            let told = parts.told();
+            parts.add(async move {
                 let ran = match once {
-                    true => worker.drain_until(handler, ended).await,
-                    false => worker.run_until(handler, ended).await,
+                    true => worker.drain_until(handler, told).await,
+                    false => worker.run_until(handler, told).await,
                 };
-                if let Ok(done) = &ran {
-                    tracing::info!(
-                        feed,
-                        sent = done.sent,
-                        parked = done.parked,
-                        failures = done.failures,
-                        "ended"
-                    );
-                }
-                ran.map(drop).map_err(|error| explain(&feed, error))
+                ended(&feed, ran)
             });
         }
-        tokio::pin!(ending);
-        let mut result = Ok(());
-        let mut told = false;
-        loop {
-            tokio::select! {
-                () = &mut ending, if !told => {
-                    told = true;
-                    end.send_replace(true);
-                }
-                ran = running.join_next() => match ran {
-                    None => return result,
-                    // One that had to stop does not stop the others.
-                    Some(Ok(ran)) => result = result.and(ran),
-                    Some(Err(panic)) => result = Err(Error::failed("a worker ended by a fault of the program").caused_by(panic)),
-                },
-            }
+    }
+}
+
+fn ended(feed: &str, ran: Result<Done, WorkerError>) -> Ended {
+    match ran {
+        Ok(done) => {
+            let (sent, parked, failures) = (done.sent, done.parked, done.failures);
+            tracing::info!(feed, sent, parked, failures, "ended");
+            Ended::Done
         }
+        Err(WorkerError::Stopped(why)) => {
+            tracing::error!(feed, why, "feed stopped");
+            Ended::Stopped(explain(feed, WorkerError::Stopped(why)))
+        }
+        Err(error) => Ended::Failed(explain(feed, error)),
     }
 }
 

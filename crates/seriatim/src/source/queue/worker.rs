@@ -64,7 +64,7 @@ pub enum WorkerError {
     /// Settings that cannot work.
     #[error("{0}")]
     Settings(&'static str),
-    /// The rule for failed events is to stop, and one failed.
+    /// The rule for failed events is to stop, and one failed; or the queue needs a person, and trying again is no use.
     #[error("stopped: {0}")]
     Stopped(String),
     /// The queue is not usable.

@@ -17,9 +17,13 @@ pub(super) async fn keep(life: Arc<Life>) {
         if now >= next_beat {
             // From when it is sent, not from when it is answered: that is how others count.
             next_beat = now + leases.renew;
-            if let Err(error) = life.beat().await {
-                tracing::warn!(worker = %life.session.worker, "no sign of life could be given: {error}");
-                next_beat = now + leases.renew / 3;
+            match life.beat().await {
+                Ok(()) => {}
+                Err(error @ StoreError::NeedsAttention { .. }) => return life.stop(error.to_string()),
+                Err(error) => {
+                    tracing::warn!(worker = %life.session.worker, "no sign of life could be given: {error}");
+                    next_beat = now + leases.renew / 3;
+                }
             }
         }
         if now >= next_look {

@@ -89,7 +89,7 @@ impl Life {
         self.move_to(Phase::Closing);
     }
 
-    fn move_to(&self, phase: Phase) {
+    fn move_to(&self, phase: Phase) -> bool {
         self.phase.send_if_modified(|now| {
             // Lost and stopped are the end, whatever comes after.
             let moves = matches!(now, Phase::Working | Phase::Closing) && *now != phase;
@@ -97,12 +97,19 @@ impl Life {
                 *now = phase;
             }
             moves
-        });
+        })
     }
 
     /// The session was replaced.
     pub(super) fn lost(&self) {
         self.move_to(Phase::Lost);
+    }
+
+    /// Trying again is no use: the worker stops, and says why.
+    pub(super) fn stop(&self, why: String) {
+        if self.move_to(Phase::Stopped(why.clone())) {
+            tracing::error!(worker = %self.session.worker, "stops: {why}");
+        }
     }
 
     pub(super) fn add_to(&self, total: &mut Ended) {
@@ -173,7 +180,7 @@ impl Life {
                 Action::Send { event, .. } => self.send(&mut lane, event, &*sender, &mut phase).await,
                 Action::Pause(pause) => self.pause(&mut lane, pause, &mut phase).await,
                 Action::Stop { why } => {
-                    self.move_to(Phase::Stopped(why));
+                    self.stop(why);
                     false
                 }
                 action => self.tell(&mut lane, action).await,
@@ -210,6 +217,7 @@ impl Life {
                 _ = phase.changed() => {}
             },
             Ok(answer) => lane.answer(answer, fastrand::f64()),
+            Err(error @ StoreError::NeedsAttention { .. }) => self.stop(error.to_string()),
             Err(error) => {
                 tracing::warn!(worker = %self.session.worker, "could not take an object, trying again: {error}");
                 tokio::time::sleep(AFTER_ERROR).await;
@@ -294,6 +302,11 @@ impl Life {
                     self.parked.fetch_add(1, Ordering::Relaxed);
                 }
                 lane.answer(answer, 0.0);
+            }
+            Err(error @ StoreError::NeedsAttention { .. }) => {
+                self.stop(error.to_string());
+                // The queue cannot be told. The next worker sends what was not recorded, the same byte for byte.
+                lane.answer(Answer::Lost, 0.0);
             }
             Err(error) => {
                 tracing::warn!(worker = %self.session.worker, "the queue did not answer, trying again: {error}");

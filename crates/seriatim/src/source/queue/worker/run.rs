@@ -10,7 +10,7 @@ use super::{Ended, Sender, Worker, WorkerError, WorkerSettings, keeper};
 use crate::clock;
 use crate::name::HostName;
 use crate::source::queue::{Queue, WorkerSession};
-use crate::store::JoinError;
+use crate::store::{JoinError, StoreError};
 use crate::tasks::JoinSet;
 
 /// How often a name that is taken is looked at again.
@@ -37,12 +37,14 @@ pub(super) async fn run(
     let Worker { queue, settings, .. } = worker;
     let mut total = Ended::default();
     tokio::pin!(shutdown);
+    let mut entry = Entry::First;
     loop {
         let session = tokio::select! {
             biased;
-            session = join(&*queue, &name, settings.leases.expire) => session?,
+            session = enter(&*queue, &name, settings.leases.expire, entry) => session?,
             () = &mut shutdown => return Ok(total),
         };
+        entry = Entry::Again;
         let life = Life::new(Arc::clone(&queue), session, settings.clone(), until);
         let (end, asked_to_end) = live(&life, &sender, &mut shutdown).await;
         life.add_to(&mut total);
@@ -52,6 +54,32 @@ pub(super) async fn run(
             Phase::Lost => tracing::warn!(worker = %name, "was replaced after a silence; joining again"),
             Phase::Stopped(why) => return Err(WorkerError::Stopped(why)),
             Phase::Working | Phase::Closing => return Ok(total),
+        }
+    }
+}
+
+/// Whether a worker has worked before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    /// A queue that cannot be reached is told to whoever started the worker.
+    First,
+    /// A queue that is away comes back.
+    Again,
+}
+
+async fn enter(
+    queue: &dyn Queue,
+    name: &HostName,
+    expire: Duration,
+    entry: Entry,
+) -> Result<WorkerSession, WorkerError> {
+    loop {
+        match join(queue, name, expire).await {
+            Err(WorkerError::Store(error @ StoreError::Unavailable { .. })) if entry == Entry::Again => {
+                tracing::warn!(worker = %name, "could not join again, trying again: {error}");
+                tokio::time::sleep(LOOK_AGAIN.min(expire / 4)).await;
+            }
+            joined => return joined,
         }
     }
 }
