@@ -12,7 +12,7 @@ mod gate;
 
 pub use chain::{EventId, Link, NotALink, links};
 pub use gate::{
-    Admit, Arrived, Fetch, Forked, Gap, Gate, GateError, GateState, JsonLines, Limits, LineError,
+    Admit, Arrived, Fetch, Fetched, Forked, Gap, Gate, GateError, GateState, JsonLines, Limits, LineError,
     MemoryGateState, admit, admit_state,
 };
 

@@ -14,10 +14,10 @@
 
 mod lines;
 mod memory;
+mod waiting;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use tokio::time::Instant;
 
 pub use lines::{JsonLines, LineError};
 pub use memory::MemoryGateState;
+use waiting::Waitlist;
 
 use super::chain::{EventId, Link};
 use crate::name::ObjectName;
@@ -264,22 +265,25 @@ pub struct Gate<S> {
     limits: Limits,
     /// Each event is a whole state of its object.
     of_states: bool,
-    /// What is held, by object and id: which event it waits for, and since when.
-    waiting: HashMap<(ObjectName, EventId), Waiting>,
+    waiting: Waitlist,
 }
 
-#[derive(Debug)]
-struct Waiting {
-    prev: EventId,
-    since: Instant,
+/// What came of [`Gate::fetch_missing`].
+#[derive(Debug, Default)]
+pub struct Fetched {
+    /// Events that can be applied now, one for each object at most.
+    pub ready: Vec<Arrived>,
+    /// Objects whose events could not be taken, and why: a fork, or no room. The others are not affected.
+    pub refused: Vec<GateError>,
 }
 
 impl<S: GateState> Gate<S> {
     /// A gate on this state. What was held before is held still, and is waited for anew.
     pub async fn open(state: S, limits: Limits) -> Result<Self, GateError> {
-        let mut gate = Gate { state, limits, of_states: false, waiting: HashMap::new() };
+        let mut gate = Gate { state, limits, of_states: false, waiting: Waitlist::default() };
         for event in gate.state.held().await? {
-            gate.note(&event);
+            let last = gate.state.last(&event.object).await?;
+            gate.note(&event, last);
         }
         Ok(gate)
     }
@@ -298,14 +302,14 @@ impl<S: GateState> Gate<S> {
                 .map_err(|forked| GateError::Forked { object: event.object.clone(), forked })?,
         };
         if matches!(answer, Admit::Wait { .. }) {
-            self.hold(event).await?;
+            self.hold(event, last).await?;
         }
         Ok(answer)
     }
 
-    async fn hold(&mut self, event: &Arrived) -> Result<(), GateError> {
+    async fn hold(&mut self, event: &Arrived, last: Option<EventId>) -> Result<(), GateError> {
         let (object, id) = (event.object.clone(), event.link.id());
-        if self.waiting.contains_key(&(object.clone(), id)) {
+        if self.waiting.contains(&object, id) {
             return Ok(());
         }
         let limit = self.limits.held;
@@ -313,14 +317,13 @@ impl<S: GateState> Gate<S> {
             return Err(GateError::Full { object, id, limit });
         }
         self.state.hold(event).await?;
-        self.note(event);
+        self.note(event, last);
         Ok(())
     }
 
-    fn note(&mut self, event: &Arrived) {
+    fn note(&mut self, event: &Arrived, last: Option<EventId>) {
         if let Some(prev) = event.link.prev() {
-            let waiting = Waiting { prev, since: crate::clock::now() };
-            self.waiting.insert((event.object.clone(), event.link.id()), waiting);
+            self.waiting.add(&event.object, event.link.id(), prev, last);
         }
     }
 
@@ -334,22 +337,35 @@ impl<S: GateState> Gate<S> {
         if !self.state.advance(object, from, id).await? {
             return Err(GateError::Overtaken { object: object.clone(), id });
         }
-        self.waiting.remove(&(object.clone(), id));
-        Ok(self.state.held_after(object, Some(id)).await?)
+        self.waiting.applied(object, id);
+        self.next(object, Some(id)).await
+    }
+
+    /// The held event of the object whose turn has come.
+    async fn next(&self, object: &ObjectName, last: Option<EventId>) -> Result<Option<Arrived>, GateError> {
+        if !self.of_states {
+            return Ok(self.state.held_after(object, last).await?);
+        }
+        let Some((id, prev)) = self.waiting.ready(object, true) else { return Ok(None) };
+        match self.state.held_after(object, Some(prev)).await? {
+            Some(event) if event.link.id() == id => Ok(Some(event)),
+            // Two states may follow one, and only one of them is found by it.
+            _ => {
+                let held = self.state.held().await?;
+                Ok(held.into_iter().find(|event| event.object == *object && event.link.id() == id))
+            }
+        }
     }
 
     /// The held event of this object that can be applied now: what a crash between two applications left.
     pub async fn ready(&self, object: &ObjectName) -> Result<Option<Arrived>, GateError> {
         let last = self.state.last(object).await?;
-        Ok(self.state.held_after(object, last).await?)
+        self.next(object, last).await
     }
 
     /// The objects of which something is held.
     pub fn waiting(&self) -> Vec<ObjectName> {
-        let mut objects: Vec<_> = self.waiting.keys().map(|(object, _)| object.clone()).collect();
-        objects.sort();
-        objects.dedup();
-        objects
+        self.waiting.objects().cloned().collect()
     }
 
     /// How many events are held.
@@ -360,7 +376,8 @@ impl<S: GateState> Gate<S> {
     /// What has been missing for longer than the bound, at `now`.
     pub fn gaps(&self, now: Instant) -> Vec<Gap> {
         let mut gaps: Vec<Gap> = self
-            .missing()
+            .waiting
+            .missing(self.of_states)
             .map(|(object, waiting)| (object, waiting, now.duration_since(waiting.since)))
             .filter(|(_, _, waited)| *waited >= self.limits.wait)
             .map(|(object, waiting, waited)| Gap { object: object.clone(), missing: waiting.prev, waited })
@@ -369,34 +386,29 @@ impl<S: GateState> Gate<S> {
         gaps
     }
 
-    /// Events that wait for one which is not held itself.
-    fn missing(&self) -> impl Iterator<Item = (&ObjectName, &Waiting)> {
-        self.waiting
-            .iter()
-            .filter(|((object, _), waiting)| !self.waiting.contains_key(&(object.clone(), waiting.prev)))
-            .map(|((object, _), waiting)| (object, waiting))
-    }
-
-    /// Asks the producer for everything that is missing, and returns the events that can be applied now, one for each object
-    /// at most. What it does not have stays a gap.
-    pub async fn fetch_missing(&mut self, producer: &dyn Fetch) -> Result<Vec<Arrived>, GateError> {
-        let mut missing: Vec<(ObjectName, EventId)> =
-            self.missing().map(|(object, waiting)| (object.clone(), waiting.prev)).collect();
+    /// Asks the producer for everything that is missing, and returns what can be applied now. What it does not have stays a gap.
+    pub async fn fetch_missing(&mut self, producer: &dyn Fetch) -> Result<Fetched, GateError> {
+        let mut fetched = Fetched::default();
+        let has_ready = |object: &ObjectName| self.waiting.ready(object, self.of_states).is_some();
+        for object in self.waiting().into_iter().filter(has_ready) {
+            fetched.ready.extend(self.ready(&object).await?);
+        }
+        let missing = self.waiting.missing(self.of_states);
+        let mut missing: Vec<_> = missing.map(|(object, waiting)| (object.clone(), waiting.prev)).collect();
         missing.sort();
-        let mut ready = Vec::new();
+        missing.dedup();
         while let Some((object, id)) = missing.pop() {
-            if self.state.last(&object).await? == Some(id) {
-                ready.extend(self.ready(&object).await?);
-                continue;
-            }
             let Some(event) = producer.fetch(&object, id).await? else { continue };
-            match self.admit(&event).await? {
-                Admit::Apply => ready.push(event),
-                Admit::Wait { prev } => missing.push((object, prev)),
-                Admit::Duplicate => {}
+            match self.admit(&event).await {
+                Ok(Admit::Apply) => fetched.ready.push(event),
+                Ok(Admit::Wait { prev }) => missing.push((object, prev)),
+                Ok(Admit::Duplicate) => {}
+                // The state cannot be read: nothing can be said about the others either.
+                Err(error @ GateError::Store(_)) => return Err(error),
+                Err(error) => fetched.refused.push(error),
             }
         }
-        Ok(ready)
+        Ok(fetched)
     }
 
     /// Lets an object's chain begin after `id`: for a consumer that starts with a copy of the object's state, or that has
@@ -409,7 +421,7 @@ impl<S: GateState> Gate<S> {
         if !self.state.advance(object, from, id).await? {
             return Err(GateError::Overtaken { object: object.clone(), id });
         }
-        self.waiting.retain(|(held, held_id), _| held != object || *held_id > id);
+        self.waiting.applied(object, id);
         Ok(())
     }
 }

@@ -207,8 +207,8 @@ fn a_gap_is_closed_by_fetching_what_is_missing() {
         let mut consumer = Consumer::open(MemoryGateState::default(), Limits::default(), vec![]).await;
         consumer.receive(&events[0]).await;
         consumer.receive(&events[4]).await;
-        let ready = consumer.gate.fetch_missing(&Producer(events.clone())).await.unwrap();
-        assert_eq!(ready, [events[1].clone()]);
+        let fetched = consumer.gate.fetch_missing(&Producer(events.clone())).await.unwrap();
+        assert_eq!(fetched.ready, [events[1].clone()]);
         consumer.apply(events[1].clone()).await;
         assert_eq!(of_each_object(&consumer.applied), of_each_object(&events));
     });
@@ -244,4 +244,65 @@ async fn a_newer_state_takes_the_place_of_what_a_crash_made_a_log_tell_before() 
     assert_eq!(gate.admit(&event(57, Some(40))).await.unwrap(), Admit::Duplicate);
     let missing = gate.admit(&event(130, Some(120))).await.unwrap();
     assert_eq!(missing, Admit::Wait { prev: EventId(120) });
+}
+
+fn state(id: u64, prev: Option<u64>) -> Arrived {
+    let link = Link::new(EventId(id), prev.map(EventId)).unwrap();
+    Arrived { object: object(1), link, body: id.to_string() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_state_leaves_nothing_older_waiting_and_no_gap() {
+    let limits = Limits { held: 2, ..Limits::default() };
+    let mut gate = Gate::open(MemoryGateState::default(), limits).await.unwrap().of_states();
+    for early in [state(60, Some(57)), state(70, Some(60))] {
+        assert!(matches!(gate.admit(&early).await.unwrap(), Admit::Wait { .. }));
+    }
+    // After a crash the log tells the row's latest state in the place of all before it.
+    let latest = state(100, None);
+    assert_eq!(gate.admit(&latest).await.unwrap(), Admit::Apply);
+    assert_eq!(gate.applied(&latest).await.unwrap(), None);
+    tokio::time::advance(limits.wait * 2).await;
+    assert_eq!((gate.held(), gate.gaps(crate::clock::now())), (0, vec![]));
+    assert!(matches!(gate.admit(&state(130, Some(120))).await.unwrap(), Admit::Wait { .. }), "there is room");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_state_has_its_turn_when_what_it_followed_was_told_as_a_later_one() {
+    let state_of_gate = MemoryGateState::default();
+    let mut gate = Gate::open(state_of_gate.clone(), Limits::default()).await.unwrap().of_states();
+    let (first, told_anew, held) = (state(40, None), state(60, Some(40)), state(70, Some(57)));
+    assert_eq!(gate.admit(&first).await.unwrap(), Admit::Apply);
+    assert_eq!(gate.applied(&first).await.unwrap(), None);
+    assert!(matches!(gate.admit(&held).await.unwrap(), Admit::Wait { .. }));
+    // 57 will never come: 60 was told in its place.
+    assert_eq!(gate.admit(&told_anew).await.unwrap(), Admit::Apply);
+    assert_eq!(gate.applied(&told_anew).await.unwrap(), Some(held.clone()));
+    // After a crash it is still there, and no gap.
+    let mut gate = Gate::open(state_of_gate, Limits::default()).await.unwrap().of_states();
+    tokio::time::advance(Limits::default().wait * 2).await;
+    assert_eq!(gate.gaps(crate::clock::now()), []);
+    assert_eq!(gate.ready(&object(1)).await.unwrap(), Some(held.clone()));
+    assert_eq!(gate.applied(&held).await.unwrap(), None);
+    assert_eq!(gate.held(), 0);
+}
+
+#[test]
+fn a_forked_object_does_not_keep_others_from_being_fetched() {
+    run(async {
+        let events = chains(&[0, 0, 0, 1, 1, 1]);
+        let mut consumer = Consumer::open(MemoryGateState::default(), Limits::default(), vec![]).await;
+        consumer.receive(&events[0]).await;
+        consumer.receive(&events[3]).await;
+        consumer.receive(&events[2]).await;
+        consumer.receive(&events[5]).await;
+        let mut told = events.clone();
+        // The producer has another event in that place: it follows nothing, although something was applied.
+        told[4].link = Link::new(events[4].link.id(), None).unwrap();
+        let fetched = consumer.gate.fetch_missing(&Producer(told)).await.unwrap();
+        assert_eq!(fetched.ready, [events[1].clone()]);
+        assert!(
+            matches!(&fetched.refused[..], [GateError::Forked { object: forked, .. }] if *forked == object(1))
+        );
+    });
 }
