@@ -46,6 +46,11 @@ impl RedisError {
         RedisError { doing: doing.into(), said: said.into(), remedy, cause: None }
     }
 
+    /// A call that was refused, and does no good when it is repeated.
+    pub(crate) fn refused(doing: impl Into<String>, said: impl Into<String>, remedy: &str) -> Self {
+        RedisError { doing: doing.into(), said: said.into(), remedy: Some(remedy.to_owned()), cause: None }
+    }
+
     /// The same call may succeed later.
     pub(crate) fn for_now(doing: impl Into<String>, said: impl Into<String>) -> Self {
         RedisError { doing: doing.into(), said: said.into(), remedy: None, cause: None }

@@ -23,6 +23,19 @@ local function now()
   return text(time[1] * 1000 + math.floor(time[2] / 1000))
 end
 
+-- What is not UTF-8: the lead bytes and what must follow them, all of which is replaced, and what then is left above ASCII.
+local sequences = { '[\194-\223][\128-\191]', '\224[\160-\191][\128-\191]', '[\225-\236\238\239][\128-\191][\128-\191]',
+  '\237[\128-\159][\128-\191]', '\240[\144-\191][\128-\191][\128-\191]', '[\241-\243][\128-\191][\128-\191][\128-\191]',
+  '\244[\128-\143][\128-\191][\128-\191]' }
+
+-- Whether events of an object of this name can be sent: it is text, and not empty.
+local function is_name(object)
+  if object == '' then return false end
+  if not string.find(object, '[\128-\255]') then return true end
+  for _, sequence in ipairs(sequences) do object = string.gsub(object, sequence, '.') end
+  return not string.find(object, '[\128-\255]')
+end
+
 local function has_events(object)
   return redis.call('EXISTS', of(object, 'events'), of(object, 'event')) > 0
 end
@@ -76,6 +89,11 @@ local function give_up(object, name)
   redis.call('DEL', of(object, 'event.worker'), of(object, 'event.hold'))
   redis.call('LREM', worker(name, 'object'), 1, object)
   if has_events(object) then redis.call('RPUSH', queued, object) end
+end
+
+-- Sets an object aside: nobody takes it until it is retried.
+local function set_aside(object, error, attempts)
+  redis.call('HSET', of(object, 'event.parked'), 'error', error, 'attempts', attempts, 'since', now())
 end
 
 -- Takes a worker out; what it held is queued again.

@@ -5,7 +5,7 @@ local names = { reply[1] }
 for _, key in ipairs(reply[2]) do
   local name = string.sub(key, #prefix + 1)
   for _, what in ipairs({ ':events', ':event', ':event.hold', ':event.parked' }) do
-    if string.sub(name, -#what) == what and #name > #what then names[#names + 1] = string.sub(name, 1, -#what - 1) end
+    if string.sub(name, -#what) == what and #name >= #what then names[#names + 1] = string.sub(name, 1, -#what - 1) end
   end
 end
 if ARGV[3] == '0' then

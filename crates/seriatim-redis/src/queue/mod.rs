@@ -1,5 +1,6 @@
 //! The event queue: one Lua script for each operation, in `scripts/queue`.
 
+mod name;
 mod push;
 mod reply;
 mod scripts;
@@ -14,7 +15,7 @@ use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::source::queue::{
-    Backlog, Body, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, Taken, Worker,
+    Backlog, Body, Broken, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, Taken, Worker,
     WorkerSession,
 };
 use seriatim::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
@@ -202,6 +203,14 @@ impl RedisQueue {
     }
 }
 
+/// Such an object is set aside, and a person has to see to it.
+fn name_is_not_text(view: &ObjectView) -> Broken {
+    let events = view.waiting + view.sending.len() as u64;
+    let found =
+        format!("it is not, and its {events} events cannot be sent: rename its keys, or discard them");
+    Broken { object: view.object.clone(), invariant: "an object's name is UTF-8 text", found }
+}
+
 /// How a hold is written.
 fn token(hold: &Hold) -> String {
     format!("{}:{}", hold.epoch, hold.session.id)
@@ -267,11 +276,18 @@ impl Queue for RedisQueue {
         let arguments = [session.worker.as_str(), session.id.as_str(), &limit].map(str::as_bytes);
         loop {
             let answer = self.run("taking an object", &self.scripts.take, &arguments).await?;
-            let Some(take) = reply::take(answer, session)? else { continue };
-            if let Take::Taken(Taken { .. }) = take {
-                self.confirm().await?;
+            match reply::take(answer, session)? {
+                reply::Taking::Again => {}
+                reply::Taking::Refused { object, why } => {
+                    tracing::error!(%object, "{why}; it is parked, and its events wait");
+                }
+                reply::Taking::Done(take) => {
+                    if let Take::Taken(Taken { .. }) = take {
+                        self.confirm().await?;
+                    }
+                    return Ok(take);
+                }
             }
-            return Ok(take);
         }
     }
 
@@ -319,17 +335,27 @@ impl Queue for RedisQueue {
     }
 
     async fn retry(&self, object: &ObjectName) -> Result<bool, StoreError> {
-        self.is_one("retrying an object", &self.scripts.retry, &[object.as_str().as_bytes()]).await
+        self.is_one("retrying an object", &self.scripts.retry, &[&name::bytes(object)]).await
     }
 
     async fn inspect(&self, object: &ObjectName) -> Result<Option<ObjectView>, StoreError> {
-        let arguments = [object.as_str().as_bytes()];
-        let answer = self.run("looking at an object", &self.scripts.inspect, &arguments).await?;
+        let answer = self.run("looking at an object", &self.scripts.inspect, &[&name::bytes(object)]).await?;
         Ok(reply::view(answer, object)?)
     }
 
     async fn objects(&self) -> Result<Vec<ObjectName>, StoreError> {
         self.names("listing objects", &self.scripts.objects).await
+    }
+
+    async fn invariants(&self) -> Result<Vec<Broken>, StoreError> {
+        let mut broken = Vec::new();
+        for object in self.objects().await? {
+            let Some(view) = self.inspect(&object).await? else { continue };
+            let is_text = name::bytes(&object) == object.as_str().as_bytes();
+            broken.extend((!is_text).then(|| name_is_not_text(&view)));
+            broken.extend(view.broken());
+        }
+        Ok(broken)
     }
 
     async fn discard(
@@ -340,7 +366,8 @@ impl Queue for RedisQueue {
     ) -> Result<Discarding, StoreError> {
         let first = what.first().to_string();
         let all = if matches!(what, Discard::All(_)) { "1" } else { "0" };
-        let arguments = [object.as_str(), &first, all, reason].map(str::as_bytes);
+        let (raw, shown) = (name::bytes(object), object.as_str());
+        let arguments = [&raw, first.as_bytes(), all.as_bytes(), reason.as_bytes(), shown.as_bytes()];
         match self.run("discarding events", &self.scripts.discard, &arguments).await? {
             Value::Int(gone) if gone >= 0 => Ok(Discarding::Done(gone.unsigned_abs())),
             _ => Ok(Discarding::Changed),

@@ -7,6 +7,7 @@ use seriatim::store::StoreError;
 
 use super::RedisQueue;
 use crate::error::RedisError;
+use crate::script::strings;
 
 impl RedisQueue {
     /// Adds the pushing of these events, the main one first, to the producer's own pipeline or `MULTI`.
@@ -31,8 +32,12 @@ impl RedisQueue {
         Ok(())
     }
 
-    /// Pushes events and does the producer's own writes, both or, when the object is full, neither. In a Cluster, all keys of `writes`
-    /// have the queue's hash tag ([`RedisQueue::key`]).
+    /// Pushes events and does the producer's own writes, in one script: both, or neither when the object is full or one of the writes
+    /// fails. In a Cluster, all keys of `writes` have the queue's hash tag ([`RedisQueue::key`]).
+    ///
+    /// Redis itself undoes nothing. So the keys of all writes but the last are copied before, and put back when a later one fails; a
+    /// key of more than 1 MiB is not copied, and the push refused: put its command last. The same for commands that cannot be
+    /// undone because they have no keys, but for `PUBLISH` and `SPUBLISH`, which come after everything else.
     pub async fn push_with(
         &self,
         object: &ObjectName,
@@ -54,11 +59,23 @@ impl RedisQueue {
                 let (queued, pushed) = (queued.unsigned_abs(), events.len() as u64);
                 Err(PushError::Full { object, queued, pushed, limit })
             }
+            (Value::Array(answer), _) => Err(StoreError::from(refused(Value::Array(answer))).into()),
             (other, _) => {
                 Err(StoreError::from(RedisError::answer("pushing events", format!("{other:?}"))).into())
             }
         }
     }
+}
+
+/// The script's reason, which is the first part after the word for it.
+fn refused(answer: Value) -> RedisError {
+    let parts = strings(answer).unwrap_or_default();
+    let why = parts.get(1).map_or_else(String::new, |why| String::from_utf8_lossy(why).into_owned());
+    RedisError::refused(
+        "pushing events",
+        format!("{why}; nothing was written"),
+        "correct the command; or put it last; or push with push_to in a MULTI of your own, where Redis undoes nothing",
+    )
 }
 
 /// The commands of a pipeline, each as its number of parts and the parts.

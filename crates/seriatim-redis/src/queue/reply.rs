@@ -9,11 +9,12 @@ use seriatim::source::queue::{
 };
 use seriatim::store::{ParkedFailure, ParkedState};
 
+use super::name;
 use crate::parts::{Parts, Result, list, session, strange, time};
 
-/// Names that producers gave may be anything; what is not text is shown as well as it can be.
+/// Names that producers gave may be anything.
 fn object(parts: &mut Parts) -> Result<ObjectName> {
-    Ok(ObjectName::found(&String::from_utf8_lossy(&parts.bytes()?)))
+    Ok(name::shown(&parts.bytes()?))
 }
 
 fn id(text: &str) -> Option<EventId> {
@@ -60,13 +61,24 @@ fn worker(answer: Value) -> Result<HostView> {
     })
 }
 
-/// What was taken; nothing when it is to be tried again.
-pub(super) fn take(answer: Value, by: &WorkerSession) -> Result<Option<Take>> {
+/// What came of taking an object.
+pub(super) enum Taking {
+    /// It is to be tried again.
+    Again,
+    /// This one cannot be sent and was set aside; it is to be tried again.
+    Refused { object: ObjectName, why: String },
+    /// This.
+    Done(Take),
+}
+
+/// What was taken.
+pub(super) fn take(answer: Value, by: &WorkerSession) -> Result<Taking> {
     let mut parts = Parts::of(answer)?;
-    Ok(Some(match parts.text()?.as_str() {
+    Ok(Taking::Done(match parts.text()?.as_str() {
         "lost" => Take::SessionLost,
         "nothing" => Take::Nothing,
-        "again" => return Ok(None),
+        "again" => return Ok(Taking::Again),
+        "refused" => return Ok(Taking::Refused { object: object(&mut parts)?, why: parts.text()? }),
         "taken" => {
             let object = object(&mut parts)?;
             let epoch = Epoch(parts.number()?);

@@ -10,5 +10,6 @@ mod queue_conformance;
 mod queue_keys;
 mod gate;
 mod queue_processes;
+mod queue_refused;
 mod store_conformance;
 mod support;
