@@ -1,6 +1,7 @@
 //! Getting a claim, keeping it and ending it: the parts that [`Once::protect`](super::Once::protect) is made of, for callers
 //! whose effect is not a future.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,6 +17,9 @@ use crate::store::StoreError;
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 /// The longest pause after a ledger failed.
 const PAUSE_LONGEST: Duration = Duration::from_secs(1);
+/// How long a caller that is to stop waits for the answer to its claim, and then for the end of it.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+const GIVE_BACK_WITHIN: Duration = Duration::from_secs(2);
 
 /// For how long a ledger that is unavailable is asked again.
 struct Patience {
@@ -98,6 +102,15 @@ pub enum Begun {
     Duplicate(Recorded),
 }
 
+/// How [`Once::start_unless`] ended.
+#[derive(Clone, Debug)]
+pub enum Entry<S> {
+    /// As [`Once::start`] does.
+    Begun(Begun),
+    /// The wish to stop came first, and this is what it was. Nothing is held.
+    Stopped(S),
+}
+
 /// One caller's way to a decision.
 struct Search<'a> {
     once: &'a Once,
@@ -111,25 +124,80 @@ struct Search<'a> {
 enum Next {
     Start(Option<Run>),
     Look,
+    /// Look again after this.
+    Wait(Duration),
     Return(Begun),
 }
 
 impl Once {
     /// Claims a signal, waiting for somebody else's run where there is one.
     ///
-    /// Dropping the future before it returns leaves at most a claim that times out.
+    /// Dropping the future before it returns leaves at most a claim that times out; [`Once::start_unless`] leaves none.
     pub async fn start(&self, id: &str) -> Result<Begun, OnceError> {
+        match self.start_unless(id, std::future::pending::<Infallible>()).await? {
+            Entry::Begun(begun) => Ok(begun),
+            Entry::Stopped(never) => match never {},
+        }
+    }
+
+    /// As [`Once::start`], unless `stop` resolves first. A claim that is being asked for then is given back before this returns, within
+    /// some seconds: the next caller does not wait for it, and nobody has to ask whether it took effect.
+    pub async fn start_unless<S>(
+        &self,
+        id: &str,
+        stop: impl Future<Output = S>,
+    ) -> Result<Entry<S>, OnceError> {
         let signal = Signal { processor: self.processor()?, id: SignalId::new(id)? };
         let (began, pause) = (clock::now(), self.settings.poll_first);
         let mut search = Search { once: self, signal, began, standstill: Standstill::default(), pause };
         let mut next = Next::Start(None);
+        tokio::pin!(stop);
         loop {
             next = match next {
-                Next::Return(begun) => return Ok(begun),
-                Next::Start(replacing) => search.start(replacing.as_ref()).await?,
-                Next::Look => search.look().await?,
+                Next::Return(begun) => return Ok(Entry::Begun(begun)),
+                Next::Start(replacing) => {
+                    let claim = self.claim(&search.signal);
+                    let mut starting = Box::pin(search.start(&claim, replacing.as_ref()));
+                    tokio::select! {
+                        biased;
+                        next = &mut starting => next?,
+                        stopped = &mut stop => {
+                            self.withdraw(&claim, starting).await;
+                            return Ok(Entry::Stopped(stopped));
+                        }
+                    }
+                }
+                // Whoever looks or waits holds nothing.
+                Next::Look => tokio::select! {
+                    biased;
+                    next = search.look() => next?,
+                    stopped = &mut stop => return Ok(Entry::Stopped(stopped)),
+                },
+                Next::Wait(pause) => tokio::select! {
+                    biased;
+                    () = tokio::time::sleep(pause) => Next::Look,
+                    stopped = &mut stop => return Ok(Entry::Stopped(stopped)),
+                },
             }
         }
+    }
+
+    /// Learns what became of a claim that was asked for, and gives it back. A request that is left alone could still arrive after
+    /// the claim was given back.
+    async fn withdraw(&self, claim: &Claim, starting: impl Future<Output = Result<Next, OnceError>>) {
+        let given_back = async {
+            match tokio::time::timeout(ANSWER_WITHIN, starting).await {
+                Ok(Ok(Next::Return(Begun::Run(_)))) | Err(_) => self.ledger.fail(claim).await.map(drop),
+                // It was not claimed, or the failure has given it back.
+                Ok(_) => Ok(()),
+            }
+        };
+        let left = match tokio::time::timeout(ANSWER_WITHIN + GIVE_BACK_WITHIN, given_back).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the ledger does not answer".to_owned(),
+        };
+        tracing::warn!("{} was being claimed and may be left to time out: {left}", claim.signal);
     }
 
     /// A sign of life: the attempt's time counts from now. Fails with [`OnceError::Superseded`] when somebody else has it.
@@ -178,22 +246,23 @@ impl Once {
 }
 
 impl Search<'_> {
-    async fn start(&mut self, replacing: Option<&Run>) -> Result<Next, OnceError> {
-        let claim = self.once.claim(&self.signal);
+    async fn start(&mut self, claim: &Claim, replacing: Option<&Run>) -> Result<Next, OnceError> {
         // If an answer was lost, the claim may be as old as the first time it was asked for.
         let since = clock::now();
         let mut asked;
         let ledger = &self.once.ledger;
         let started = patiently!(self.until(), {
             asked = clock::now();
-            ledger.start(&claim, replacing)
+            ledger.start(claim, replacing)
         });
         match started {
-            Ok(Started::Claimed { number }) => self.claimed(Attempt { claim, since, number }).await,
+            Ok(Started::Claimed { number }) => {
+                self.claimed(Attempt { claim: claim.clone(), since, number }).await
+            }
             Ok(Started::Found(record)) => self.decide(Some(&record), asked, clock::now()).await,
             Err(error) => {
                 // The claim may be there all the same, and nobody will run: better to give it back than to have others wait.
-                drop(ledger.fail(&claim).await);
+                drop(ledger.fail(claim).await);
                 Err(error.into())
             }
         }
@@ -244,10 +313,7 @@ impl Search<'_> {
                 patiently!(self.until(), ledger.doubt(&self.signal, run))?;
                 Ok(Next::Look)
             }
-            Step::Wait { at_most } => {
-                tokio::time::sleep(self.next_pause().min(at_most)).await;
-                Ok(Next::Look)
-            }
+            Step::Wait { at_most } => Ok(Next::Wait(self.next_pause().min(at_most))),
             Step::AskSomebody => {
                 Err(OnceError::Unknown { signal: self.signal.clone(), attempt: attempt_of(found) })
             }
