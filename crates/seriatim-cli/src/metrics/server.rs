@@ -1,5 +1,6 @@
 //! A small HTTP server with one page.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use hyper::header::{ALLOW, CONTENT_TYPE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::exposition;
 use super::snapshot::Source;
@@ -21,17 +22,16 @@ use super::snapshot::Source;
 const MOST_CONNECTIONS: usize = 32;
 const LONGEST_CONNECTION: Duration = Duration::from_secs(60);
 
+/// A client that has not sent its request after this long will not.
+const REQUEST_WITHIN: Duration = Duration::from_secs(5);
+
 /// Pause after a connection that could not be accepted: the system may be out of something.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// Serves until it is dropped.
 pub async fn run(listener: TcpListener, source: Arc<Source>) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    // Ends with this future, and so do its connections.
-    let mut connections = tokio::task::JoinSet::new();
+    let mut connections = Connections::default();
     loop {
-        while connections.try_join_next().is_some() {}
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -40,14 +40,37 @@ pub async fn run(listener: TcpListener, source: Arc<Source>) {
                 continue;
             }
         };
-        let source = Arc::clone(&source);
-        connections.spawn(async move {
-            let answer = service_fn(move |request| answer(request, Arc::clone(&source)));
-            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
-            // A client that goes away, talks nonsense or stays for ever is its own affair.
-            drop(tokio::time::timeout(LONGEST_CONNECTION, connection).await);
-            drop(permit);
-        });
+        connections.add(serve(stream, Arc::clone(&source)));
+    }
+}
+
+async fn serve(stream: TcpStream, source: Arc<Source>) {
+    let answer = service_fn(move |request| answer(request, Arc::clone(&source)));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_WITHIN)
+        .serve_connection(TokioIo::new(stream), answer);
+    // A client that goes away, talks nonsense or stays for ever is its own affair.
+    drop(tokio::time::timeout(LONGEST_CONNECTION, connection).await);
+}
+
+/// The connections that are open; they end with this.
+#[derive(Default)]
+struct Connections {
+    open: JoinSet<()>,
+    /// From the oldest to the newest.
+    handles: VecDeque<AbortHandle>,
+}
+
+impl Connections {
+    /// Serves one more. If there are too many, the oldest one ends: clients that only hold connections keep nobody out.
+    fn add(&mut self, connection: impl Future<Output = ()> + Send + 'static) {
+        while self.open.try_join_next().is_some() {}
+        self.handles.retain(|handle| !handle.is_finished());
+        while self.handles.len() >= MOST_CONNECTIONS {
+            self.handles.pop_front().inspect(AbortHandle::abort);
+        }
+        self.handles.push_back(self.open.spawn(connection));
     }
 }
 

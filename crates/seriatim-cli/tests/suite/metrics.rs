@@ -111,3 +111,20 @@ fn an_address_that_cannot_be_is_refused() {
     shop.run(&format!("run --once --metrics {port}"))
         .expect(1, &["metrics cannot be served at 127.0.0.1", "another address or port"]);
 }
+
+#[test]
+fn clients_that_send_no_request_keep_nobody_out() {
+    let shop = Shop::open();
+    let host = Measured::start(&shop, "anna");
+    let half_open: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(&host.address).unwrap()).collect();
+    let mut stream = TcpStream::connect(&host.address).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // One of the last ones is still connected, and is told to go when its time is over.
+    let mut last = half_open.last().unwrap();
+    last.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    assert!(last.read_to_string(&mut answer).is_ok(), "it is not let go");
+}
