@@ -1,5 +1,8 @@
 //! Logs: on the standard error, for people or as JSON.
 
+mod repeats;
+mod writer;
+
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
@@ -15,7 +18,7 @@ const USUAL: &str = "warn,seriatim=info,seriatim_sqlite=info,seriatim_postgres=i
 
 /// Starts logging. Fails when `SERIATIM_LOG` is no filter.
 pub fn start(format: LogFormat) -> Result<()> {
-    let logs = tracing_subscriber::fmt().with_writer(io::stderr).with_env_filter(filter()?);
+    let logs = tracing_subscriber::fmt().with_writer(writer::Logs::default()).with_env_filter(filter()?);
     match format {
         LogFormat::Text => logs.with_ansi(colours()).with_target(false).init(),
         LogFormat::Json => logs.json().flatten_event(true).init(),
