@@ -1,36 +1,91 @@
 //! What a rewind does about changes that the ledger of their feed remembers.
 
-use seriatim::Partition;
-use seriatim::once::{Ledger, Listing, Record, State};
+use std::sync::Arc;
+
+use seriatim::change::Position;
+use seriatim::once::{Ledger, Listing, ProcessorId, Record, Signal, SignalId, State, signal_id};
+use seriatim::source::{Cursor, Limit};
+use seriatim::{Change, Partition};
 
 use crate::config::{Config, FeedConfig, LedgerPlace};
 use crate::error::Result;
 use crate::{databases, handlers, output};
 
-/// Has the feed's changes run again, though they are done. Before the rewind: a host that takes the feed over at once must not find
-/// them in the ledger. Returns how many.
-pub async fn forget(feed: &FeedConfig, config: &Config, partition: Option<Partition>) -> Result<u64> {
-    let place = LedgerPlace::in_store(&config.store);
-    let Some(ledger) = databases::existing_ledger(&place).await? else { return Ok(0) };
-    let Ok(processor) = seriatim::once::ProcessorId::new(&handlers::processor(&feed.name)) else {
-        return Ok(0);
-    };
-    let listing = Listing { processor: Some(processor), state: Some(State::Completed), ..Listing::default() };
+/// So much is read at once.
+const LIMIT: Limit = Limit { rows: 10_000, bytes: 16 << 20 };
+
+/// The ledger of a feed's changes, and the processor that they are remembered under.
+struct Remembered {
+    ledger: Arc<dyn Ledger>,
+    processor: ProcessorId,
+}
+
+impl Remembered {
+    /// Nothing, where nothing was ever remembered.
+    async fn of(feed: &FeedConfig, config: &Config) -> Result<Option<Self>> {
+        let ledger = databases::existing_ledger(&LedgerPlace::in_store(&config.store)).await?;
+        let processor = ProcessorId::new(&handlers::processor(&feed.name)).ok();
+        Ok(ledger.zip(processor).map(|(ledger, processor)| Remembered { ledger, processor }))
+    }
+
+    /// Forgets a change if it is handled, and says whether it did.
+    async fn forget(&self, change: &Change) -> Result<bool> {
+        let Ok(id) = SignalId::new(&signal_id(change)) else { return Ok(false) };
+        let signal = Signal { processor: self.processor.clone(), id };
+        match self.ledger.show(&signal).await? {
+            Some(record) if record.state == State::Completed => self.forget_record(&record).await,
+            _ => Ok(false),
+        }
+    }
+
+    async fn forget_record(&self, record: &Record) -> Result<bool> {
+        Ok(self.ledger.forget(&record.signal, &record.run).await?)
+    }
+}
+
+/// Has the changes after this position run again, though they are done; those before it stay remembered. Before the rewind: a host
+/// that takes the feed over at once must not find them in the ledger. Returns how many.
+pub async fn forget_after(
+    feed: &FeedConfig,
+    config: &Config,
+    partitions: &[Partition],
+    position: &Position,
+) -> Result<u64> {
+    let Some(remembered) = Remembered::of(feed, config).await? else { return Ok(0) };
+    let capture = databases::capture(feed);
+    let cursor = |partition: &Partition| Cursor { partition: *partition, after: position.clone() };
+    let mut cursors: Vec<Cursor> = partitions.iter().map(cursor).collect();
+    let mut forgotten = 0;
+    while !cursors.is_empty() {
+        for slice in capture.read(&cursors, LIMIT).await? {
+            for change in slice.changes {
+                forgotten += u64::from(remembered.forget(&change).await?);
+            }
+            cursors.retain(|cursor| cursor.partition != slice.partition);
+            if !slice.caught_up {
+                cursors.push(Cursor { partition: slice.partition, after: slice.upto });
+            }
+        }
+    }
+    Ok(forgotten)
+}
+
+/// Has all changes of the feed, or of a partition, run again. Returns how many were handled.
+pub async fn forget_all(feed: &FeedConfig, config: &Config, partition: Option<Partition>) -> Result<u64> {
+    let Some(remembered) = Remembered::of(feed, config).await? else { return Ok(0) };
+    let processor = Some(remembered.processor.clone());
+    let listing = Listing { processor, state: Some(State::Completed), ..Listing::default() };
     let (mut forgotten, mut from) = (0, None);
     loop {
-        let page = ledger.list(&listing, from.as_ref()).await?;
+        let page = remembered.ledger.list(&listing, from.as_ref()).await?;
         for record in page.records.iter().filter(|record| is_of(record, partition)) {
-            forgotten += u64::from(forget_one(&*ledger, record).await?);
+            forgotten += u64::from(remembered.forget_record(record).await?);
         }
         from = page.next;
         if from.is_none() {
             return Ok(forgotten);
         }
     }
-}
-
-async fn forget_one(ledger: &dyn Ledger, record: &Record) -> Result<bool> {
-    Ok(ledger.forget(&record.signal, &record.run).await?)
 }
 
 /// A change's id in the ledger begins with its partition.

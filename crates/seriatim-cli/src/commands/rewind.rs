@@ -47,11 +47,12 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     if comes_again && waiting > 0 {
         return Err(parked_comes_again(feed, waiting));
     }
-    // At the beginning everything starts afresh, whatever the capture calls the changes that come then.
-    let afresh = feed.once.is_some() && target == Start::Beginning;
-    let forgotten = match arguments.again || afresh {
-        true => Some(again::forget(feed, config, partition).await?),
-        false => None,
+    let partitions: Vec<Partition> = leases.iter().map(|lease| lease.id.partition).collect();
+    let forgotten = match target {
+        // At the beginning everything starts afresh, whatever the capture calls the changes that come then.
+        Start::Beginning if feed.once.is_some() => Some(again::forget_all(feed, config, partition).await?),
+        _ if arguments.again => Some(again::forget_after(feed, config, &partitions, &position).await?),
+        _ => None,
     };
     let refuse = |waiting| parked_comes_again(feed, waiting);
     let unless_parked: Option<&dyn Fn(usize) -> Error> = if comes_again { Some(&refuse) } else { None };

@@ -183,17 +183,25 @@ fn a_rewound_feed_runs_what_it_handled_only_when_asked_to() {
         server.requests().len()
     };
     assert_eq!(posts(), 10);
-    let status: serde_json::Value = serde_json::from_str(&shop.run("status --json").stdout).unwrap();
-    let place = status["feeds"][0]["partitions"][0]["position"].as_str().unwrap();
+    let place = || {
+        let status: serde_json::Value = serde_json::from_str(&shop.run("status --json").stdout).unwrap();
+        status["feeds"][0]["partitions"][0]["position"].as_str().unwrap().to_owned()
+    };
+    let earlier = place();
     shop.sql("update orders set amount = 11 where id < 4");
     assert_eq!(posts(), 13);
+    let place = place();
+    shop.sql("update orders set amount = 12 where id = 9");
+    assert_eq!(posts(), 14);
     shop.run(&format!("rewind totals --to {place}")).expect(0, &["do not run again; with --again they do"]);
-    assert_eq!(posts(), 13, "all of them are remembered");
+    assert_eq!(posts(), 14, "all of them are remembered");
     let again = shop.run(&format!("rewind totals --to {place} --again"));
-    again.expect(0, &["13 handled changes are forgotten and run again"]);
-    assert_eq!(posts(), 16);
+    again.expect(0, &["1 handled changes are forgotten and run again"]);
+    assert_eq!(posts(), 15);
+    shop.run(&format!("rewind totals --to {earlier}")).expect(0, &["do not run again; with --again they do"]);
+    assert_eq!(posts(), 15, "those before the place are remembered still");
     shop.run("rewind totals --to beginning").expect(0, &["handled changes are forgotten and run again"]);
-    assert_eq!(posts(), 26, "the beginning is the beginning");
+    assert_eq!(posts(), 25, "the beginning is the beginning");
 }
 
 #[test]
