@@ -45,6 +45,7 @@ pub(crate) async fn command_echo(
             processes: 1,
             ahead: 256,
             timeout: Duration::from_secs(30),
+            withheld: Vec::new(),
         }));
         let handling = Handling::AtLeastOnce(Arc::clone(&command) as _);
         rounds.add(stage.drain(round, handling, settings(32, 1)).await?, limit);

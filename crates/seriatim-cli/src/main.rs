@@ -12,6 +12,7 @@ mod args;
 mod config;
 mod databases;
 mod setup;
+mod children;
 mod handlers;
 mod commands;
 mod demo;

@@ -1,6 +1,6 @@
 //! A SQLite file, and connections to it that each live on a thread of their own.
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -129,10 +129,19 @@ fn connect(path: &Path, access: Access) -> Result<Connection, SqliteError> {
         Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
     };
+    if access == Access::Create {
+        make_for_this_user_alone(path);
+    }
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|cause| SqliteError::new(path, doing, cause))?;
     configure(&connection, access).map_err(|cause| SqliteError::new(path, doing, cause))?;
     Ok(connection)
+}
+
+/// Makes a file that is not there with the rights of this user alone: a store may hold rows of the source. SQLite gives its files beside
+/// it the same. One that is there keeps its rights, and what goes wrong here, SQLite says better.
+fn make_for_this_user_alone(path: &Path) {
+    drop(std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path));
 }
 
 /// SQLite does not wait for its busy timeout when two connections switch a file at the same time.

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::args::Init;
@@ -16,6 +17,8 @@ pub fn execute(file: &Path, arguments: &Init) -> Result<()> {
         true => how.write(true).create(true).truncate(true),
         false => how.write(true).create_new(true),
     };
+    // It is where passwords come to be written.
+    how.mode(0o600);
     let written = how.open(file).and_then(|mut file| file.write_all(TEMPLATE.as_bytes()));
     written.map_err(|cause| match cause.kind() {
         ErrorKind::AlreadyExists => {

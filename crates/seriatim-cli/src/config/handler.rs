@@ -19,6 +19,7 @@ pub(super) const HANDLER: Keys = Keys::of(&[
     "timeout",
     "delete",
     "processes",
+    "environment",
     "headers",
     "secret",
     "secret_env",
@@ -79,7 +80,12 @@ fn the_one<'a>(section: &Section<'a>) -> Result<(&'static str, Setting<'a>)> {
 }
 
 fn refuse_what_belongs_to_others(section: &Section<'_>, name: &str) -> Result<()> {
-    let owners = [("processes", "command"), ("secret", "webhook"), ("secret_env", "webhook")];
+    let owners = [
+        ("processes", "command"),
+        ("environment", "command"),
+        ("secret", "webhook"),
+        ("secret_env", "webhook"),
+    ];
     for (key, owner) in owners.into_iter().filter(|(_, owner)| *owner != name) {
         if let Some(setting) = section.get(key)? {
             return Err(setting.wrong(format_args!("is for handlers with {owner}, and this one has {name}")));
@@ -118,7 +124,9 @@ fn command(section: &Section<'_>, setting: &Setting<'_>) -> Result<HandlerKind> 
         return Err(setting.wrong("has a zero byte in it"));
     }
     let processes = count(section, "processes", 1, MOST_PROCESSES)? as usize;
-    Ok(HandlerKind::Command { command, processes })
+    let environment =
+        section.get("environment")?.map(|setting| setting.texts()).transpose()?.unwrap_or_default();
+    Ok(HandlerKind::Command { command, processes, environment })
 }
 
 fn webhook(section: &Section<'_>, setting: &Setting<'_>) -> Result<HandlerKind> {

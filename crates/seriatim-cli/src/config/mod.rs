@@ -182,6 +182,8 @@ pub enum HandlerKind {
         command: Vec<String>,
         /// How many of it run at the same time.
         processes: usize,
+        /// Variables of the environment that it gets although they may be secrets.
+        environment: Vec<String>,
     },
     /// A POST to an address.
     Webhook {

@@ -282,12 +282,16 @@ fn a_feed_has_exactly_one_handler() {
 #[test]
 fn a_command_is_a_list_with_a_program_in_it() {
     let with = |handler: &str| totals(&SMALLEST.replace("stdout = true", handler)).handler.kind;
-    let command = |words: &[&str], processes| HandlerKind::Command {
-        command: words.iter().map(|word| (*word).to_owned()).collect(),
+    let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let command = |words: &[&str], processes, environment: &[&str]| HandlerKind::Command {
+        command: texts(words),
         processes,
+        environment: texts(environment),
     };
-    assert_eq!(with("command = [\"python3\", \"handle.py\"]"), command(&["python3", "handle.py"], 1));
-    assert_eq!(with("command = [\"./a\"]\nprocesses = 3"), command(&["./a"], 3));
+    assert_eq!(with("command = [\"python3\", \"handle.py\"]"), command(&["python3", "handle.py"], 1, &[]));
+    assert_eq!(with("command = [\"./a\"]\nprocesses = 3"), command(&["./a"], 3, &[]));
+    let with_password = with("command = [\"./a\"]\nenvironment = [\"PGPASSWORD\"]");
+    assert_eq!(with_password, command(&["./a"], 1, &["PGPASSWORD"]));
     let said = |handler: &str, words: &[&str]| assert_said("stdout = true", handler, words);
     said("command = \"python3 a.py\"", &["command must be a list of texts", "command = ["]);
     said("command = []", &["command names no program"]);
@@ -296,6 +300,7 @@ fn a_command_is_a_list_with_a_program_in_it() {
         "stdout = true\nprocesses = 2",
         &["processes is for handlers with command, and this one has stdout"],
     );
+    said("stdout = true\nenvironment = [\"A\"]", &["environment is for handlers with command"]);
     said("command = [\"x\"]\nprocesses = 0", &["processes must be from 1"]);
     said("command = [\"x\"]\nsecret = \"x\"", &["secret is for handlers with webhook"]);
 }

@@ -12,6 +12,7 @@ use seriatim::handler::{Handler, Handling};
 use seriatim_handlers::{Command, CommandSettings, Webhook, WebhookSettings};
 use tokio::sync::Notify;
 
+use crate::children;
 use crate::config::{Config, FeedConfig, HandlerConfig, HandlerKind, QueueConfig, Secret, WebhookSecret};
 use crate::databases::{self, OpenStore, Sql};
 use crate::error::{Error, Result};
@@ -92,7 +93,7 @@ fn command(
     config: &Config,
     open: &mut Open,
 ) -> Result<Arc<Command>> {
-    let HandlerKind::Command { command, processes } = &handler.kind else {
+    let HandlerKind::Command { command, processes, environment } = &handler.kind else {
         return Err(Error::failed("this handler is no command"));
     };
     let command = Arc::new(Command::new(CommandSettings {
@@ -102,6 +103,7 @@ fn command(
         processes: *processes,
         ahead: AHEAD.max(handler.batch),
         timeout: handler.timeout,
+        withheld: children::withheld(config, environment),
     }));
     open.0.push(Arc::clone(&command));
     Ok(command)

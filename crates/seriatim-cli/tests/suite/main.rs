@@ -21,6 +21,7 @@ mod chains;
 mod queues;
 mod side_by_side;
 mod running;
+mod secrets;
 mod command;
 mod webhook;
 mod postgres;

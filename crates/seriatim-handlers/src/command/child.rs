@@ -49,7 +49,11 @@ impl Child {
         let (name, arguments) =
             settings.command.split_first().ok_or_else(|| sentence(&"it names no program"))?;
         let path = program::find(name, &settings.folder).map_err(|problem| sentence(&problem))?;
-        let mut process = tokio::process::Command::new(path)
+        let mut command = tokio::process::Command::new(path);
+        for name in &settings.withheld {
+            command.env_remove(name);
+        }
+        let mut process = command
             .args(arguments)
             .current_dir(&settings.folder)
             .stdin(Stdio::piped())

@@ -25,6 +25,7 @@ mod session;
 mod untold;
 mod worker;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ pub struct CommandSettings {
     pub ahead: usize,
     /// A child that answers nothing for so long is killed.
     pub timeout: Duration,
+    /// Variables of this process's environment that the command does not get.
+    pub withheld: Vec<OsString>,
 }
 
 impl CommandSettings {
@@ -213,6 +216,7 @@ mod tests {
             processes: 1,
             ahead: 1,
             timeout: Duration::from_secs(1),
+            withheld: Vec::new(),
         };
         assert_eq!(settings.shown(), "python3 handle.py …");
     }

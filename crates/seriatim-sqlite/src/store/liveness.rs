@@ -7,8 +7,9 @@
 //! alive until it looks again. A live host is never taken for dead.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +20,7 @@ use seriatim::store::StoreError;
 /// The lock files of a store's hosts, and the locks that this process holds.
 #[derive(Debug)]
 pub(super) struct HostLocks {
+    database: PathBuf,
     folder: PathBuf,
     held: Mutex<HashMap<SessionId, HostLock>>,
 }
@@ -34,9 +36,9 @@ impl HostLocks {
     pub(super) fn beside(database: &Path) -> Self {
         // One folder for all processes, by whatever link or relative path each came to the file.
         let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
-        let mut folder = database.into_os_string();
+        let mut folder = database.clone().into_os_string();
         folder.push("-hosts");
-        HostLocks { folder: folder.into(), held: Mutex::new(HashMap::new()) }
+        HostLocks { database, folder: folder.into(), held: Mutex::new(HashMap::new()) }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -45,7 +47,7 @@ impl HostLocks {
 
     /// Makes and locks the file of a new session.
     pub(super) fn lock(&self, session: &SessionId) -> io::Result<HostLock> {
-        std::fs::create_dir_all(&self.folder)?;
+        DirBuilder::new().recursive(true).mode(self.rights()).create(&self.folder)?;
         let file = File::create_new(self.file(session))?;
         match file.try_lock() {
             // A file system without locks: nobody else can lock the file either, so nobody will think us dead.
@@ -86,6 +88,12 @@ impl HostLocks {
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return Vec::new() };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         names.filter_map(|name| SessionId::new(&name).ok()).collect()
+    }
+
+    /// The folder is for whoever the database is for: for this user alone, where the database was made here.
+    fn rights(&self) -> u32 {
+        let file = std::fs::metadata(&self.database).map_or(0o600, |file| file.mode());
+        (file & 0o666) | ((file & 0o444) >> 2) | 0o700
     }
 
     fn file(&self, session: &SessionId) -> PathBuf {
