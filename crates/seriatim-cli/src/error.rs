@@ -47,12 +47,13 @@ pub struct Error {
     what: String,
     help: Option<String>,
     cause: Option<Cause>,
+    may_pass: bool,
 }
 
 impl Error {
     /// The command line or the configuration is wrong: exit code 2.
     pub fn usage(what: impl Into<String>) -> Self {
-        Error { exit: Exit::Usage, what: what.into(), help: None, cause: None }
+        Error { exit: Exit::Usage, what: what.into(), help: None, cause: None, may_pass: false }
     }
 
     /// It failed: exit code 1.
@@ -88,6 +89,16 @@ impl Error {
         Error { what: format!("{subject}: {}", self.what), ..self }
     }
 
+    /// Marks it as one that may pass by itself: a database that is away or busy.
+    pub fn passing(self) -> Self {
+        Error { may_pass: true, ..self }
+    }
+
+    /// Whether the same may succeed later without anybody doing something.
+    pub fn may_pass(&self) -> bool {
+        self.may_pass
+    }
+
     /// How the program ends.
     pub fn exit(&self) -> Exit {
         self.exit
@@ -121,7 +132,7 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NeedsAttention { what, remedy } => Error::failed(what).help(remedy),
-            StoreError::Unavailable { doing, cause } => Error::failed(doing).caused_by(cause),
+            StoreError::Unavailable { doing, cause } => Error::failed(doing).caused_by(cause).passing(),
         }
     }
 }
@@ -130,7 +141,7 @@ impl From<SourceError> for Error {
     fn from(error: SourceError) -> Self {
         match error {
             SourceError::NeedsAttention { what, remedy } => Error::failed(what).help(remedy),
-            SourceError::Unavailable { doing, cause } => Error::failed(doing).caused_by(cause),
+            SourceError::Unavailable { doing, cause } => Error::failed(doing).caused_by(cause).passing(),
         }
     }
 }

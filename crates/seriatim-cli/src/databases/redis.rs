@@ -41,6 +41,6 @@ fn unusable(error: RedisError) -> Error {
     let failed = Error::failed(error.to_string());
     match error.remedy() {
         Some(remedy) => failed.help(remedy),
-        None => failed,
+        None => failed.passing(),
     }
 }

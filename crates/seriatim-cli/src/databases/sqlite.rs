@@ -177,7 +177,7 @@ fn unusable(path: &Path, error: &SqliteError) -> Error {
     let failed = Error::failed(error.to_string());
     match error.remedy() {
         Some(remedy) => failed.help(remedy),
-        None => failed,
+        None => failed.passing(),
     }
 }
 

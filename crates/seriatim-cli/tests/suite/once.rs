@@ -1,5 +1,7 @@
 //! `seriatim once`, as real processes: many at once, killed with -9, told to stop.
 
+mod edges;
+
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -20,6 +20,8 @@ struct State {
     lost: u32,
     /// New connections are closed at once.
     closed: bool,
+    /// How many were.
+    refused: u32,
 }
 
 impl Proxy {
@@ -31,9 +33,11 @@ impl Proxy {
         let state = Arc::clone(&shared);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                if lock(&state).closed || pass(client, server, &state).is_err() {
+                if lock(&state).closed {
+                    lock(&state).refused += 1;
                     continue;
                 }
+                drop(pass(client, server, &state));
             }
         });
         Ok(Proxy { port, shared })
@@ -60,6 +64,11 @@ impl Proxy {
     /// Lets connections through again.
     pub fn open(&self) {
         lock(&self.shared).closed = false;
+    }
+
+    /// How many connections were refused so far.
+    pub fn refused(&self) -> u32 {
+        lock(&self.shared).refused
     }
 
     /// The next request that has these bytes in it reaches the server and is done there, and then its connection breaks

@@ -1,8 +1,12 @@
 //! `seriatim once run`: protects any command, as `flock` does for locks.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
 
-use seriatim::once::{self, Attempt, Begun, OnceError, Recorded, Settings};
+use seriatim::clock;
+use seriatim::once::{self, Attempt, Begun, Entry, Ledger, OnceError, Recorded, Settings};
+use tokio::time::Instant;
 
 use super::arguments::{OnTimeout, Run};
 use super::child::{Child, Ended};
@@ -12,16 +16,27 @@ use crate::config::LedgerPlace;
 use crate::databases;
 use crate::error::{Error, Result};
 
+/// How much longer than `--max-wait` an answer of the store may take: it decides by itself when the wait is over.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// The pause before a store that is away is asked again.
+const CONNECT_AGAIN: Duration = Duration::from_millis(100);
+
 /// Runs the command, unless it has run before.
 pub async fn execute(place: &LedgerPlace, arguments: &Run) -> Result<()> {
     let signal = signal(&arguments.which)?;
     let mut signals = Signals::listen()?;
-    let ledger = databases::open_ledger(place).await?;
-    let once = once::Once::new(ledger, signal.processor.as_str()).settings(settings(arguments));
-    let begun = tokio::select! {
-        begun = once.start(signal.id.as_str()) => begun?,
-        // Whoever waits holds nothing. Shells answer so for what a signal ended.
-        ended_by = signals.next() => return Err(Error::command(128 + ended_by.as_raw() as u8)),
+    let began = clock::now();
+    let deadline = began + arguments.max_wait + ANSWER_WITHIN;
+    let ledger = tokio::select! {
+        biased;
+        opened = open(place, began + arguments.max_wait) => opened?,
+        over = over(&mut signals, deadline) => return Err(over.explain(arguments)),
+    };
+    let once = once::Once::new(ledger, signal.processor.as_str()).settings(settings(arguments, began));
+    let begun = match once.start_unless(signal.id.as_str(), over(&mut signals, deadline)).await? {
+        Entry::Begun(begun) => begun,
+        Entry::Stopped(over) => return Err(over.explain(arguments)),
     };
     match begun {
         Begun::Run(attempt) => protect(&once, &attempt, signals, arguments).await,
@@ -30,11 +45,51 @@ pub async fn execute(place: &LedgerPlace, arguments: &Run) -> Result<()> {
     }
 }
 
-fn settings(arguments: &Run) -> Settings {
+/// Opens the ledger. One that is away is waited for, as somebody else's run is.
+async fn open(place: &LedgerPlace, until: Instant) -> Result<Arc<dyn Ledger>> {
+    loop {
+        match databases::open_ledger(place).await {
+            Err(error) if error.may_pass() && clock::now() + CONNECT_AGAIN < until => {
+                tokio::time::sleep(CONNECT_AGAIN).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Why a caller ends before it has a claim.
+enum Over {
+    Signal(rustix::process::Signal),
+    NoAnswer,
+}
+
+/// Returns when the caller is told to end, or when its time is over and the store has not answered.
+async fn over(signals: &mut Signals, deadline: Instant) -> Over {
+    tokio::select! {
+        signal = signals.next() => Over::Signal(signal),
+        () = tokio::time::sleep_until(deadline) => Over::NoAnswer,
+    }
+}
+
+impl Over {
+    fn explain(self, arguments: &Run) -> Error {
+        match self {
+            // Shells answer so for what a signal ended.
+            Over::Signal(signal) => Error::command(128 + signal.as_raw() as u8),
+            Over::NoAnswer => {
+                let what = format!("store: it did not answer within --max-wait ({:?})", arguments.max_wait);
+                Error::failed(what).help("check that the store can be reached; the command was not run")
+            }
+        }
+    }
+}
+
+fn settings(arguments: &Run, began: Instant) -> Settings {
     Settings {
         max_processing_time: arguments.max_processing_time,
         expires_after: arguments.expires_after.0,
-        max_wait: Some(arguments.max_wait),
+        // Connecting has taken its part of it.
+        max_wait: Some(arguments.max_wait.saturating_sub(began.elapsed())),
         heartbeat: arguments.heartbeat,
         on_timeout: match arguments.on_timeout {
             OnTimeout::Rerun => once::OnTimeout::Rerun,
