@@ -1,5 +1,5 @@
 -- The host that holds a name. Its lock is `held`, `free` although it took it in this life of the server, or `unknown`.
-select session, beat, lock_number,
+select session, beat, expire, lock_number,
     case
         when locked_in is distinct from pg_postmaster_start_time() then 'unknown'
         when exists (

@@ -1,9 +1,21 @@
--- Notes who wants a lease that is as it was seen, unless somebody else has asked, and tells its owner.
-with asked as (
+-- Notes who ($5) wants leases that are as they were seen, unless somebody else has asked, and tells their owners. Returns the places
+-- in the list of those that were asked for.
+with held as materialized (
+    select lease.feed, lease.partition, seen.place
+    from unnest($1::text[], $2::integer[], $3::bigint[], $4::text[])
+        with ordinality seen (feed, partition, epoch, session, place)
+    join seriatim.lease on lease.feed = seen.feed and lease.partition = seen.partition
+    where lease.epoch = seen.epoch and lease.session is not distinct from seen.session
+        and (lease.hand_over_to is null or lease.hand_over_to = $5)
+    order by lease.feed, lease.partition
+    for no key update of lease
+), asked as (
     update seriatim.lease
     set hand_over_to = $5
-    where feed = $1 and partition = $2 and epoch = $3 and session is not distinct from $4
-        and (hand_over_to is null or hand_over_to = $5)
-    returning 1
+    from held
+    where lease.feed = held.feed and lease.partition = held.partition
+    returning held.place
+), moved as (
+    update seriatim.lease_mark set moved = moved + 1 where exists (select 1 from asked) returning pg_notify($6, 'asked')::text
 )
-select pg_notify($6, 'asked')::text from asked
+select place from asked

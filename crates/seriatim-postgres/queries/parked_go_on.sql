@@ -9,4 +9,4 @@ with gone as (
 ), told as (
     update seriatim.lease set asked = asked + 1 where feed = $2 and partition = any ($3::integer[])
 )
-select pg_notify($4, 'asked')::text
+update seriatim.lease_mark set moved = moved + 1 returning pg_notify($4, 'asked')::text

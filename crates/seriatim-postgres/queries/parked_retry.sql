@@ -7,5 +7,7 @@ with marked as (
     returning partition
 ), told as (
     update seriatim.lease set asked = asked + 1 where feed = $1 and partition in (select partition from marked)
+), moved as (
+    update seriatim.lease_mark set moved = moved + 1 where exists (select 1 from marked)
 )
 select count(*), pg_notify($4, 'asked')::text from marked having count(*) > 0

@@ -1,2 +1,2 @@
 -- The host that holds a name.
-select session, beat from seriatim_host where name = ?1
+select session, beat, expire from seriatim_host where name = ?1

@@ -1,2 +1,2 @@
 -- All hosts, by name.
-select name, session, feeds, beat, seen_at, troubles from seriatim_host order by name
+select name, session, feeds, beat, seen_at, troubles, expire, progress from seriatim_host order by name

@@ -1,4 +1,2 @@
--- A fingerprint of who owns what and who asked for what: the same as long as no lease changes hands and nobody asks.
-select total(epoch) + total(asked), count(owner), count(hand_over_to),
-    (select group_concat(session) from seriatim_host)
-from seriatim_lease
+-- A fingerprint of who owns what, who asked for what, and who is there: the same as long as nothing of that changes.
+select moved, (select group_concat(session) from seriatim_host) from seriatim_store

@@ -24,6 +24,7 @@ enum Verdict {
     Bad(Error),
     Skipped(String),
     Advice(Blocker),
+    Risk(Blocker),
 }
 
 /// Runs the command.
@@ -40,6 +41,7 @@ pub async fn execute(config: &Config) -> Result<()> {
 
 async fn findings(config: &Config) -> Vec<Finding> {
     let mut findings = vec![Finding::of("store".to_owned(), databases::check_store(&config.store).await)];
+    findings.extend(risks(config).await);
     let mut unusable = BTreeSet::new();
     for (name, database) in &config.sources {
         let checked = check_source(database).await;
@@ -74,6 +76,13 @@ impl Finding {
         let verdict = checked.map_or_else(Verdict::Bad, Verdict::Good);
         Finding { subject, verdict }
     }
+}
+
+/// What can make the store lose what it was told.
+async fn risks(config: &Config) -> Vec<Finding> {
+    let Ok(Some(store)) = databases::existing_store(&config.store).await else { return Vec::new() };
+    let finding = |risk| Finding { subject: "store".to_owned(), verdict: Verdict::Risk(risk) };
+    store.risks().await.into_iter().map(finding).collect()
 }
 
 /// What would make a good feed better.
@@ -125,11 +134,12 @@ fn write(findings: &[Finding]) -> Result<()> {
             Verdict::Bad(error) => (BAD, "problem", error.sentence()),
             Verdict::Skipped(why) => (WARN, "skipped", why.clone()),
             Verdict::Advice(advice) => (WARN, "slow", advice.what.clone()),
+            Verdict::Risk(risk) => (WARN, "risk", risk.what.clone()),
         };
         table.row([(style, word.to_owned()), (PLAIN, subject.clone()), (PLAIN, text)]);
         let remedy = match verdict {
             Verdict::Bad(error) => error.remedy(),
-            Verdict::Advice(advice) => Some(advice.remedy.as_str()),
+            Verdict::Advice(advice) | Verdict::Risk(advice) => Some(advice.remedy.as_str()),
             _ => None,
         };
         if let Some(remedy) = remedy {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use seriatim::clock;
 use seriatim::lease::{HostView, LeaseView, Liveness, View};
@@ -35,6 +36,10 @@ struct Line<'a> {
     epoch: Epoch,
     position: &'a Position,
     wanted_by: Option<&'a HostName>,
+    /// When its owner last gave a sign of life, by the store's clock.
+    renewed_at: Option<Timestamp>,
+    /// After how many seconds without one others take it.
+    expire: Option<f64>,
 }
 
 async fn list(config: &Config, arguments: &LeaseList) -> Result<()> {
@@ -57,13 +62,17 @@ async fn list(config: &Config, arguments: &LeaseList) -> Result<()> {
 }
 
 fn line<'a>(lease: &'a LeaseView, view: &View) -> Line<'a> {
+    let owner = owner_of(lease, view);
+    let host = owner.and_then(|owner| view.hosts.iter().find(|host| host.name == *owner));
     Line {
         feed: &lease.id.feed,
         partition: lease.id.partition,
-        owner: owner_of(lease, view),
+        owner,
         epoch: lease.epoch,
         position: &lease.position,
         wanted_by: lease.hand_over_to.as_ref(),
+        renewed_at: host.map(|host| host.seen_at),
+        expire: host.map(|host| host.expire.as_secs_f64()),
     }
 }
 

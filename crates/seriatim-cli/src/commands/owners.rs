@@ -91,9 +91,20 @@ mod tests {
             asked: 0,
         };
         let seen_at = Timestamp::UNIX_EPOCH;
-        let host =
-            HostView { name: host, session, feeds: vec![], beat: 1, seen_at, troubles: vec![], liveness };
-        View { leases: vec![lease], hosts: vec![host] }
+        let expire = std::time::Duration::from_secs(10);
+        let (feeds, troubles) = (vec![], vec![]);
+        let host = HostView {
+            name: host,
+            session,
+            feeds,
+            beat: 1,
+            expire,
+            progress: 0,
+            seen_at,
+            troubles,
+            liveness,
+        };
+        View { leases: vec![lease], hosts: vec![host], ..View::default() }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     let view = store.view(std::slice::from_ref(&feed.name)).await?;
     let leases = chosen(&view, partition);
     if leases.is_empty() {
-        return Err(never_ran(feed));
+        return after_a_loss(feed, &*store, &target, partition, &arguments.to).await;
     }
     if !arguments.force {
         refuse_if_owned(leases.iter().copied(), &view, &format!("feed {} cannot be rewound", feed.name))?;
@@ -98,6 +98,28 @@ fn partition(given: Option<u32>, feed: &FeedConfig) -> Result<Option<Partition>>
 fn never_ran(feed: &FeedConfig) -> Error {
     Error::failed(format!("feed {} has never run: there is nothing to rewind", feed.name))
         .help("`start` in its config says where it begins")
+}
+
+/// A feed without leases that its source knows: the store has lost its checkpoints. It gets new ones, at the place.
+async fn after_a_loss(
+    feed: &FeedConfig,
+    store: &dyn Store,
+    target: &Start,
+    partition: Option<Partition>,
+    to: &str,
+) -> Result<()> {
+    let consumer = setup::consumer(feed, store).await?;
+    if partition.is_some() || !databases::capture(feed).knows(&consumer).await? {
+        return Err(never_ran(feed));
+    }
+    let position = place(feed, store, target, None).await;
+    let position = position.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
+    store.ensure(&feed.name, feed.partitions, &position).await?;
+    output::line(format_args!(
+        "feed {}: the store had no checkpoints of it; all partitions set to {to} (position {position})",
+        feed.name
+    ))?;
+    Ok(())
 }
 
 fn chosen(view: &View, partition: Option<Partition>) -> Vec<&LeaseView> {

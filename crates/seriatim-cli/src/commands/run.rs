@@ -93,6 +93,9 @@ impl Hosting {
         parts: &mut Parts,
     ) -> Result<Self> {
         let store = databases::open_store(&config.store).await?;
+        for risk in store.risks().await {
+            tracing::warn!("store: {}; {}", risk.what, risk.remedy);
+        }
         let mut host =
             Host::new(name.as_str(), store.shared()).leases(config.lease).close_within(config.close_within);
         if let Some(most) = config.most_leases {
@@ -212,7 +215,9 @@ pub fn explain(error: HostError) -> Error {
         HostError::Feed(error) => error.into(),
         HostError::Settings(wrong) => Error::usage(wrong),
         HostError::Store(error) => Error::from(error).about("store"),
-        error @ HostError::SourceReplaced { .. } => Error::failed(error.to_string()),
+        error @ (HostError::SourceReplaced { .. } | HostError::OlderHosts(_)) => {
+            Error::failed(error.to_string())
+        }
         error @ HostError::Stopped(_) => Error::failed(error.to_string()),
     }
 }

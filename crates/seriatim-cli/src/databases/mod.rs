@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use seriatim::Store;
 use seriatim::handler::Handling;
-use seriatim::source::Install;
 use seriatim::source::queue::Queue;
+use seriatim::source::{Blocker, Install};
 use seriatim_postgres::PostgresStore;
 use seriatim_redis::RedisStore;
 use seriatim_sqlite::SqliteStore;
@@ -40,6 +40,14 @@ pub enum OpenStore {
 }
 
 impl OpenStore {
+    /// What about the store's server can make it lose what it was told.
+    pub async fn risks(&self) -> Vec<Blocker> {
+        match self {
+            OpenStore::Redis(store) => store.risks().await,
+            _ => Vec::new(),
+        }
+    }
+
     /// The store, for whoever keeps it.
     pub fn shared(&self) -> Arc<dyn Store> {
         match self {

@@ -1,11 +1,11 @@
-//! Feeds, their lives, and hosts.
+//! Feeds and their lives.
 
 use aws_sdk_dynamodb::types::{Delete as Deleting, Put as Putting, TransactWriteItem};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use seriatim::change::Position;
-use seriatim::lease::{HostView, LeaseId, LeaseView, Liveness};
-use seriatim::name::{FeedName, HostName, SessionId, StoreId};
-use seriatim::store::{EnsureError, JoinError, Session, StoreError};
+use seriatim::lease::{LeaseId, LeaseView};
+use seriatim::name::{FeedName, StoreId};
+use seriatim::store::{EnsureError, StoreError};
 
 use super::DynamoDbStore;
 use super::keys::{self, LeasePlace, OVER};
@@ -53,17 +53,6 @@ pub(super) fn to_json(value: &impl serde::Serialize) -> String {
 }
 
 impl DynamoDbStore {
-    pub(super) async fn who(&self) -> Result<StoreId, StoreError> {
-        let new = StoreId::random();
-        let update = Update::of(keys::key("store", "identity"))
-            .set("storeId = if_not_exists(storeId, :new)", ":new", text(new.as_str()))
-            .only_if("attribute_not_exists(storeId) OR attribute_exists(storeId)");
-        match self.update("reading the store's identity in", update).await? {
-            Written::Done(item) => StoreId::new(text_of(&item, "storeId")?).map_err(foreign),
-            Written::Refused(_) => Err(foreign("the store's identity")),
-        }
-    }
-
     /// The feed, as it is now.
     pub(super) async fn feed(&self, feed: &FeedName) -> Result<Option<FeedItem>, StoreError> {
         let found = self.get(keys::key("feeds", feed.as_str())).await?;
@@ -93,9 +82,9 @@ impl DynamoDbStore {
             .set("partitionCount = :count", ":count", number(partitions))
             .set("startAt = :start", ":start", text(&start.to_string()))
             .only_if("attribute_not_exists(feedLife)");
-        let existing = match self.update("setting up a feed in", new).await? {
-            Written::Done(item) => FeedItem::of(&item)?,
-            Written::Refused(item) => FeedItem::of(&item.unwrap_or_default())?,
+        let (existing, is_new) = match self.update("setting up a feed in", new).await? {
+            Written::Done(item) => (FeedItem::of(&item)?, true),
+            Written::Refused(item) => (FeedItem::of(&item.unwrap_or_default())?, false),
         };
         self.know(feed, Some(&existing));
         if existing.partitions != partitions {
@@ -105,6 +94,9 @@ impl DynamoDbStore {
         // Where whoever began it was told to start: they may have come no further than this.
         let making = existing.places().map(|place| self.make_lease(feed, place, &existing.start));
         stream::iter(making.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        if is_new {
+            self.leases_have_moved().await?;
+        }
         Ok(())
     }
 
@@ -159,9 +151,12 @@ impl DynamoDbStore {
         let note = TransactWriteItem::builder().put(note).build();
         self.know(name, None);
         match self.transact("forgetting a feed in", vec![delete, note]).await? {
-            Transacted::Done => self.clean_up(&feed).await,
+            Transacted::Done => {
+                self.leases_have_moved().await?;
+                self.clean_up(&feed).await
+            }
             // Somebody else was faster.
-            Transacted::Refused(_) => Ok(()),
+            Transacted::Refused(..) => Ok(()),
         }
     }
 
@@ -187,97 +182,4 @@ impl DynamoDbStore {
         let keys = self.look(name, Look { only: Some("id, processorId"), ..Look::default() }).await?;
         self.delete_all(keys).await
     }
-
-    pub(super) async fn enter(
-        &self,
-        host: &HostName,
-        feeds: &[FeedName],
-        replacing: Option<(&SessionId, u64)>,
-    ) -> Result<Session, JoinError> {
-        let id = SessionId::random();
-        let update = Update::of(keys::key("hosts", host.as_str()))
-            .set("sessionId = :session", ":session", text(id.as_str()))
-            .set("hostFeeds = :feeds", ":feeds", text(&to_json(&feeds)))
-            .set("hostTroubles = :troubles", ":troubles", text("[]"))
-            .set("hostBeat = :zero", ":zero", number(0))
-            .set("seenAt = :now", ":now", number(self.time()));
-        let update = match replacing {
-            None => update.only_if("attribute_not_exists(sessionId)"),
-            Some((old, beat)) => update
-                .only_if("attribute_not_exists(sessionId) OR sessionId = :session OR (sessionId = :old AND hostBeat = :beat)")
-                .value(":old", text(old.as_str()))
-                .value(":beat", number(beat)),
-        };
-        match self.update("joining in", update).await? {
-            Written::Done(_) => {}
-            // The answer to an earlier try of this very call was lost.
-            Written::Refused(Some(item)) if text_of(&item, "sessionId")? == id.as_str() => {}
-            Written::Refused(item) => {
-                let item = item.unwrap_or_default();
-                return Err(JoinError::NameTaken {
-                    host: host.clone(),
-                    session: SessionId::new(text_of(&item, "sessionId")?).map_err(foreign)?,
-                    beat: number_of(&item, "hostBeat")?,
-                    liveness: Liveness::Unknown,
-                });
-            }
-        }
-        if let Some((old, _)) = replacing {
-            self.free_leases_of(old.as_str()).await?;
-        }
-        Ok(Session { host: host.clone(), id, feeds: feeds.to_vec(), troubles: Vec::new() })
-    }
-
-    pub(super) async fn exit(&self, session: &Session) -> Result<(), StoreError> {
-        let delete = crate::write::Delete::of(keys::key("hosts", session.host.as_str()))
-            .only_if("sessionId = :session")
-            .value(":session", text(session.id.as_str()));
-        delete.send(&self.client, &self.table, "leaving").await?;
-        self.free_leases_of(session.id.as_str()).await
-    }
-
-    async fn free_leases_of(&self, session: &str) -> Result<(), StoreError> {
-        for (_, feed) in self.all_feeds().await? {
-            let leases = self.leases_of(&feed).await?;
-            let held = |lease: &&LeaseView| {
-                lease.owner.as_ref().is_some_and(|owner| owner.session.as_str() == session)
-            };
-            for lease in leases.iter().filter(held) {
-                self.free(&feed.place(lease.id.partition), session).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Renews a host; `false` when its session was replaced.
-    pub(super) async fn renew_host(&self, session: &Session) -> Result<bool, StoreError> {
-        let update = Update::of(keys::key("hosts", session.host.as_str()))
-            .set("hostBeat = hostBeat + :one", ":one", number(1))
-            .set("hostFeeds = :feeds", ":feeds", text(&to_json(&session.feeds)))
-            .set("hostTroubles = :troubles", ":troubles", text(&to_json(&session.troubles)))
-            .set("seenAt = :now", ":now", number(self.time()))
-            .only_if("sessionId = :session")
-            .value(":session", text(session.id.as_str()));
-        Ok(matches!(self.update("renewing a host in", update).await?, Written::Done(_)))
-    }
-
-    /// All hosts, by name.
-    pub(super) async fn all_hosts(&self) -> Result<Vec<HostView>, StoreError> {
-        let items = self.look("hosts", Look::default()).await?;
-        let mut hosts = items.iter().map(host).collect::<Result<Vec<_>, _>>()?;
-        hosts.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(hosts)
-    }
-}
-
-fn host(item: &Item) -> Result<HostView, StoreError> {
-    Ok(HostView {
-        name: HostName::new(text_of(item, "processorId")?).map_err(foreign)?,
-        session: SessionId::new(text_of(item, "sessionId")?).map_err(foreign)?,
-        feeds: json(item, "hostFeeds")?,
-        beat: number_of(item, "hostBeat")?,
-        seen_at: super::timestamp(number_of(item, "seenAt")?),
-        troubles: json(item, "hostTroubles")?,
-        liveness: Liveness::Unknown,
-    })
 }

@@ -2,7 +2,7 @@
 //!
 //! | `id` | `processorId` | what |
 //! |---|---|---|
-//! | `store` | `identity`, `numbers` | who the store is; the last number drawn |
+//! | `store` | `identity`, `numbers`, `mark` | who the store is; the last number drawn; what moves with the leases |
 //! | `feeds` | the feed; or `∅` and a life of it | a feed: its life, partitions and start; or a life that is over, to be cleaned up |
 //! | `hosts` | the host | a host |
 //! | `leases/LIFE` | the partition | a lease |

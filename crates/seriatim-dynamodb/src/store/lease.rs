@@ -1,15 +1,15 @@
 //! Leases: each is one item, and each operation on it one conditional update.
 
-use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, TransactWriteItem};
+use aws_sdk_dynamodb::types::AttributeValue;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use seriatim::change::Position;
 use seriatim::lease::{Lease, LeaseId, LeaseView, Owner};
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId};
-use seriatim::store::{CheckpointError, Renewal, Session, StoreError};
+use seriatim::store::{CheckpointError, Release, StoreError};
 
 use super::DynamoDbStore;
-use super::keys::{self, LeasePlace};
-use super::requests::{AT_ONCE, Transacted};
+use super::keys::LeasePlace;
+use super::requests::AT_ONCE;
 use crate::item::{Item, foreign, number, number_of, optional_number, optional_text, text, text_of};
 use crate::write::{Update, Written};
 
@@ -39,7 +39,7 @@ pub(super) fn fresh(feed: &FeedName, partition: u32, start: &str) -> [(&'static 
 }
 
 /// The condition that a lease is as it was seen, with its values.
-fn as_seen(update: Update, seen: &LeaseView) -> Update {
+pub(super) fn as_seen(update: Update, seen: &LeaseView) -> Update {
     let update = update.value(":epoch", number(seen.epoch.0));
     match &seen.owner {
         None => update.only_if("leaseEpoch = :epoch AND attribute_not_exists(sessionId)"),
@@ -88,11 +88,6 @@ pub(super) fn fenced(held: &Lease, lease: Option<&LeaseItem>) -> Option<Checkpoi
     (!is_held).then_some(CheckpointError::Fenced { by: view.epoch })
 }
 
-fn taken(id: &LeaseId, session: &Session, view: &LeaseView) -> Lease {
-    let (epoch, position) = (view.epoch, view.position.clone());
-    Lease { id: id.clone(), session: session.id.clone(), epoch, position }
-}
-
 impl DynamoDbStore {
     pub(super) fn lease_item(&self, item: &Item) -> Result<LeaseItem, StoreError> {
         let host = |name: &str| optional_text(item, name).and_then(|name| HostName::new(name).ok());
@@ -118,67 +113,6 @@ impl DynamoDbStore {
         })
     }
 
-    pub(super) async fn take(
-        &self,
-        session: &Session,
-        seen: &LeaseView,
-    ) -> Result<Option<Lease>, StoreError> {
-        let Some(place) = self.place_of(&seen.id).await? else { return Ok(None) };
-        let update = moved(Update::of(place.key()))
-            .set("heldBy = :host", ":host", text(session.host.as_str()))
-            .set("sessionId = :new_session", ":new_session", text(session.id.as_str()))
-            .set("leaseEpoch = :next", ":next", number(seen.epoch.next().0))
-            .remove("handOverTo");
-        let update =
-            as_seen(update, seen).and_if("leaseVersion = :version").value(":version", number(seen.version));
-        let update = update.in_transaction(&self.table);
-        let transacted = self.transact("acquiring a lease in", vec![update, self.is_joined(session)]).await?;
-        if matches!(transacted, Transacted::Refused(_)) && !self.has_joined(session).await? {
-            return Ok(None);
-        }
-        // The answer to an earlier call may have been lost: then it is the caller's already.
-        let Some(lease) = self.settled(&place).await? else { return Ok(None) };
-        let is_mine = lease.view.epoch == seen.epoch.next()
-            && lease.view.owner.as_ref().is_some_and(|owner| owner.session == session.id);
-        if !is_mine {
-            return Ok(None);
-        }
-        self.tear_up_before(&place, &lease).await?;
-        Ok(Some(taken(&seen.id, session, &lease.view)))
-    }
-
-    /// The condition that a session still has its name.
-    fn is_joined(&self, session: &Session) -> TransactWriteItem {
-        let check = ConditionCheck::builder()
-            .table_name(&self.table)
-            .set_key(Some(keys::key("hosts", session.host.as_str())))
-            .condition_expression("sessionId = :session")
-            .expression_attribute_values(":session", text(session.id.as_str()));
-        let check = check.build().expect("all that is required is given");
-        TransactWriteItem::builder().condition_check(check).build()
-    }
-
-    async fn has_joined(&self, session: &Session) -> Result<bool, StoreError> {
-        let host = self.get(keys::key("hosts", session.host.as_str())).await?;
-        Ok(host.is_some_and(|host| optional_text(&host, "sessionId") == Some(session.id.as_str())))
-    }
-
-    pub(super) async fn renew_leases(&self, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
-        let renewing = leases.iter().map(|lease| self.renew_lease(lease));
-        stream::iter(renewing.collect::<Vec<_>>()).buffered(AT_ONCE).try_collect().await
-    }
-
-    async fn renew_lease(&self, lease: &Lease) -> Result<Renewal, StoreError> {
-        let Some(place) = self.place_of(&lease.id).await? else { return Ok(Renewal::Lost) };
-        let update = as_owned(moved(Update::of(place.key())), lease);
-        match self.update("renewing a lease in", update).await? {
-            Written::Done(item) => {
-                Ok(Renewal::Kept { hand_over_to: self.lease_item(&item)?.view.hand_over_to })
-            }
-            Written::Refused(_) => Ok(Renewal::Lost),
-        }
-    }
-
     pub(super) async fn ask_for(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
         let Some(place) = self.place_of(&seen.id).await? else { return Ok(false) };
         let update = Update::of(place.key()).set("handOverTo = :to", ":to", text(to.as_str()));
@@ -186,19 +120,49 @@ impl DynamoDbStore {
         Ok(matches!(self.update("asking for a lease in", update).await?, Written::Done(_)))
     }
 
-    pub(super) async fn give_up(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
-        let Some(place) = self.place_of(&lease.id).await? else { return Ok(()) };
+    pub(super) async fn ask_for_all(
+        &self,
+        seen: &[LeaseView],
+        to: &HostName,
+    ) -> Result<Vec<bool>, StoreError> {
+        let asking = seen.iter().map(|seen| self.ask_for(seen, to));
+        let asked: Vec<bool> =
+            stream::iter(asking.collect::<Vec<_>>()).buffered(AT_ONCE).try_collect().await?;
+        if asked.contains(&true) {
+            self.leases_have_moved().await?;
+        }
+        Ok(asked)
+    }
+
+    pub(super) async fn give_up_all(&self, releases: &[Release]) -> Result<(), StoreError> {
+        let giving_up = releases.iter().map(|release| self.give_up(release));
+        let given_up = stream::iter(giving_up.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
+        let given_up: Vec<bool> = given_up.try_collect().await?;
+        match given_up.contains(&true) {
+            true => self.leases_have_moved().await,
+            false => Ok(()),
+        }
+    }
+
+    /// `false` when it was lost already, and is left alone.
+    async fn give_up(&self, Release { lease, keep_for }: &Release) -> Result<bool, StoreError> {
+        let Some(place) = self.place_of(&lease.id).await? else { return Ok(false) };
         let update = moved(Update::of(place.key())).remove("heldBy").remove("sessionId");
         let update = match keep_for {
             Some(host) => update.set("handOverTo = :to", ":to", text(host.as_str())),
             None => update.remove("handOverTo"),
         };
-        // One that is lost already is left alone.
-        self.update("releasing a lease in", as_owned(update, lease)).await.map(|_| ())
+        let given_up = self.update("releasing a lease in", as_owned(update, lease)).await?;
+        Ok(matches!(given_up, Written::Done(_)))
+    }
+
+    pub(super) async fn free_all(&self, places: &[LeasePlace], session: &str) -> Result<(), StoreError> {
+        let freeing = places.iter().map(|place| self.free(place, session));
+        stream::iter(freeing.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).try_collect::<()>().await
     }
 
     /// Sets a lease free that a session holds.
-    pub(super) async fn free(&self, place: &LeasePlace, session: &str) -> Result<(), StoreError> {
+    async fn free(&self, place: &LeasePlace, session: &str) -> Result<(), StoreError> {
         let update = moved(Update::of(place.key())).remove("heldBy").remove("sessionId");
         let update = update.only_if("sessionId = :session").value(":session", text(session));
         self.update("freeing a lease in", update).await.map(|_| ())

@@ -4,6 +4,7 @@
 //! than one transaction takes: `plan` has them change together all the same. `keys` says where everything is.
 
 mod feeds;
+mod hosts;
 mod keys;
 mod lease;
 mod object;
@@ -11,20 +12,22 @@ mod parked;
 mod plan;
 mod requests;
 mod saving;
+mod taking;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use jiff::Timestamp;
 use seriatim::change::{Change, Position};
 use seriatim::clock;
-use seriatim::lease::{Lease, LeaseView, View};
+use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
-    ParkedObject, Renewal, Session, Store, StoreError,
+    ParkedObject, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -113,13 +116,18 @@ impl Store for DynamoDbStore {
         self.who().await
     }
 
+    async fn older_hosts(&self, silent: &[(SessionId, u64)]) -> Result<Vec<HostView>, StoreError> {
+        self.retire_older(silent).await
+    }
+
     async fn join(
         &self,
         host: &HostName,
         feeds: &[FeedName],
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
-        self.enter(host, feeds, replacing).await
+        self.enter(Session::new(host, feeds, expire), replacing).await
     }
 
     async fn leave(&self, session: &Session) -> Result<(), StoreError> {
@@ -134,7 +142,13 @@ impl Store for DynamoDbStore {
         Ok(self.all_feeds().await?.into_iter().map(|(name, _)| name).collect())
     }
 
+    async fn pulse(&self) -> Result<Pulse, StoreError> {
+        Ok(Pulse { mark: self.mark().await?, hosts: self.all_hosts().await? })
+    }
+
     async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
+        // The mark first: what moves it from now on shows in the next one.
+        let mark = self.mark().await?;
         let mut leases = Vec::new();
         for (name, feed) in self.all_feeds().await? {
             if feeds.contains(&name) {
@@ -142,26 +156,27 @@ impl Store for DynamoDbStore {
             }
         }
         // The hosts last: whoever holds a lease that was seen had joined before.
-        Ok(View { leases, hosts: self.all_hosts().await? })
+        Ok(View { mark, leases, hosts: self.all_hosts().await? })
     }
 
-    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
-        self.take(session, seen).await
+    async fn acquire_all(
+        &self,
+        session: &Session,
+        seen: &[Sighting],
+    ) -> Result<Vec<Option<Lease>>, StoreError> {
+        self.take_all(session, seen).await
     }
 
-    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
-        match self.renew_host(session).await? {
-            true => self.renew_leases(leases).await,
-            false => Ok(vec![Renewal::Lost; leases.len()]),
-        }
+    async fn renew(&self, session: &Session) -> Result<Renewal, StoreError> {
+        self.renew_host(session).await
     }
 
-    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
-        self.ask_for(seen, to).await
+    async fn request_all(&self, seen: &[LeaseView], to: &HostName) -> Result<Vec<bool>, StoreError> {
+        self.ask_for_all(seen, to).await
     }
 
-    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
-        self.give_up(lease, keep_for).await
+    async fn release_all(&self, releases: &[Release]) -> Result<(), StoreError> {
+        self.give_up_all(releases).await
     }
 
     async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {

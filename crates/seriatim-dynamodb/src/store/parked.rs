@@ -173,6 +173,7 @@ impl DynamoDbStore {
             }
             let update = asked(&place).only_if("attribute_exists(feedName)");
             if let Committed::Done = self.commit(&place, &lease, update, writes).await? {
+                self.leases_have_moved().await?;
                 return Ok(marked);
             }
         }
@@ -212,6 +213,7 @@ impl DynamoDbStore {
             let writes = self.without_first(&found.life, &name, object, &kept, reason).await?;
             let dropped = kept.len() as u64;
             if let Committed::Done = self.commit(&place, &lease, update, writes).await? {
+                self.leases_have_moved().await?;
                 self.trim_now_and_then(&found.life).await;
                 return Ok(Discarding::Done(dropped));
             }

@@ -163,7 +163,7 @@ impl DynamoDbStore {
             let all = std::iter::once(update.in_transaction(&self.table)).chain(all).collect();
             match self.transact("changing what is parked in", all).await? {
                 Transacted::Done => return Ok(Committed::Done),
-                Transacted::Refused(lease) => lease,
+                Transacted::Refused(lease, _) => lease,
             }
         } else {
             let count = self.write_down(place, &name, groups.into_iter().flatten()).await?;

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes, TransactWriteItem};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use seriatim::store::StoreError;
 
@@ -13,6 +13,9 @@ use crate::write::{Conflicts, Delete, Update, Written};
 
 /// So many requests are on their way at the same time, where there are many to make.
 pub(super) const AT_ONCE: usize = 16;
+
+/// So many items are read in one request at most.
+const BATCH: usize = 100;
 
 /// Which items of a collection, and how.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,8 +33,9 @@ pub(super) struct Look<'a> {
 /// How a transaction went.
 pub(super) enum Transacted {
     Done,
-    /// The condition of the first write does not hold; this is its item, if there is one.
-    Refused(Option<Item>),
+    /// Conditions do not hold: those of the writes at these places. This is the item of the first write, if its own does not
+    /// hold and there is one.
+    Refused(Option<Item>, Vec<usize>),
 }
 
 impl DynamoDbStore {
@@ -91,7 +95,23 @@ impl DynamoDbStore {
         stream::iter(keys).map(|key| self.delete(key)).buffer_unordered(AT_ONCE).try_collect::<()>().await
     }
 
-    /// All writes or none. Only the first may have a condition that does not hold.
+    /// Items by their keys, as many as there are, in no order.
+    pub(super) async fn get_batch(&self, keys: Vec<Item>) -> Result<Vec<Item>, StoreError> {
+        let (mut found, mut keys) = (Vec::new(), keys);
+        while !keys.is_empty() {
+            let batch: Vec<Item> = keys.drain(..keys.len().min(BATCH)).collect();
+            let wanted = KeysAndAttributes::builder().set_keys(Some(batch)).consistent_read(true).build();
+            let wanted = wanted.expect("all that is required is given");
+            let got = self.client.batch_get_item().request_items(&self.table, wanted).send().await;
+            let got = got.map_err(|error| explain("reading items of", &self.table, error))?;
+            found.extend(got.responses.unwrap_or_default().into_values().flatten());
+            // What did not fit into one answer.
+            keys.extend(got.unprocessed_keys.unwrap_or_default().into_values().flat_map(|rest| rest.keys));
+        }
+        Ok(found)
+    }
+
+    /// All writes or none.
     pub(super) async fn transact(
         &self,
         doing: &str,
@@ -118,10 +138,12 @@ impl DynamoDbStore {
             let reasons = cancelled.cancellation_reasons();
             let refused = |code: &str| reasons.iter().position(|reason| reason.code() == Some(code));
             match refused("ConditionalCheckFailed") {
-                Some(0) => {
-                    return Ok(Transacted::Refused(reasons[0].item.clone().filter(|item| !item.is_empty())));
+                Some(first) => {
+                    let failed = |place: &usize| reasons[*place].code() == Some("ConditionalCheckFailed");
+                    let places = (0..reasons.len()).filter(failed).collect();
+                    let item = reasons[first].item.clone().filter(|item| first == 0 && !item.is_empty());
+                    return Ok(Transacted::Refused(item, places));
                 }
-                Some(_) => return Ok(Transacted::Refused(None)),
                 // Too large, or an item that makes no sense: it will not get better.
                 None if refused("ValidationError").is_some() => {
                     let said =

@@ -9,12 +9,13 @@ use seriatim::store::{Checkpoint, CheckpointError, StoreError};
 use seriatim::value::{Columns, Key, Row};
 
 use super::DynamoDbStore;
+use super::hosts::mark_moves;
 use super::keys;
 use super::lease::{as_owned, fenced, is_rewound, moved, rewound};
 use super::object::{self, ObjectItem, Placed};
 use super::parked::{TRIES, busy};
 use super::plan::{Committed, Write};
-use super::requests::Look;
+use super::requests::{Look, Transacted};
 use crate::item::{number, number_of, text, text_of};
 use crate::write::{Update, Written};
 
@@ -239,9 +240,10 @@ impl DynamoDbStore {
         let place = feed.place(seen.id.partition);
         let update = rewound(&place, seen, position);
         if !drop_parked {
-            return match self.update("rewinding a lease in", update).await? {
-                Written::Done(_) => Ok(true),
-                Written::Refused(item) => {
+            let both = vec![update.in_transaction(&self.table), mark_moves().in_transaction(&self.table)];
+            return match self.transact("rewinding a lease in", both).await? {
+                Transacted::Done => Ok(true),
+                Transacted::Refused(item, _) => {
                     let item = item.map(|item| self.lease_item(&item)).transpose()?;
                     Ok(item.is_some_and(|item| is_rewound(&item.view, seen, position)))
                 }
@@ -260,6 +262,7 @@ impl DynamoDbStore {
                 }
             }
             if let Committed::Done = self.commit(&place, &lease, update.clone(), writes).await? {
+                self.leases_have_moved().await?;
                 return Ok(true);
             }
         }

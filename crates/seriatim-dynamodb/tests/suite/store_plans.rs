@@ -54,7 +54,10 @@ impl Stage {
         let server = Server::share();
         let store = DynamoDbStore::connect(&server.address()).await.unwrap();
         store.ensure(&feed(), 2, &Position::number(0)).await.unwrap();
-        let session = store.join(&HostName::new("ada").unwrap(), &[feed()], None).await.unwrap();
+        let session = store
+            .join(&HostName::new("ada").unwrap(), &[feed()], std::time::Duration::from_secs(10), None)
+            .await
+            .unwrap();
         let lease = take(&store, &session).await;
         Stage { server, store, session, lease }
     }
@@ -76,7 +79,8 @@ impl Stage {
 }
 
 async fn take(store: &DynamoDbStore, session: &Session) -> Lease {
-    let seen = store.view(&[feed()]).await.unwrap().leases.remove(0);
+    let view = store.view(&[feed()]).await.unwrap();
+    let seen = view.sighting(&view.leases[0]);
     store.acquire(session, &seen).await.unwrap().unwrap()
 }
 

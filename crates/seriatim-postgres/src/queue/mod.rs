@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use seriatim::lease::{HostView, Liveness};
+use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
 use seriatim::name::{Epoch, FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::source::queue::{
@@ -245,6 +245,7 @@ impl Queue for PostgresQueue {
                 host: worker.clone(),
                 session: rows::session_id(row, 0)?,
                 beat: rows::number(row, 1)?,
+                expire: EXPIRE_UNSAID,
                 liveness: Liveness::Unknown,
             }),
         }

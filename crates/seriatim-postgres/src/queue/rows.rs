@@ -1,6 +1,6 @@
 //! From the columns of the queue's functions to the library's types.
 
-use seriatim::lease::{HostView, Liveness};
+use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
 use seriatim::name::{BadName, Epoch, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, Link};
 use seriatim::source::queue::{
@@ -58,6 +58,8 @@ pub(super) fn worker(row: &Row) -> Result<HostView, StoreError> {
         session: session_id(row, 1)?,
         feeds: Vec::new(),
         beat: number(row, 2)?,
+        expire: EXPIRE_UNSAID,
+        progress: 0,
         seen_at: get(row, 3)?,
         troubles: Vec::new(),
         liveness: Liveness::Unknown,

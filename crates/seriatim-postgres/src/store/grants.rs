@@ -12,8 +12,18 @@ const TABLE_GRANTS: &str = include_str!("../../queries/store_table_grants.sql");
 const DOING: &str = "checking the grants in";
 
 /// All tables that the store writes to.
-const TABLES: [&str; 9] =
-    ["version", "store", "host", "feed", "lease", "parked", "parked_change", "discarded", "chain"];
+const TABLES: [&str; 10] = [
+    "version",
+    "store",
+    "host",
+    "feed",
+    "lease",
+    "lease_mark",
+    "parked",
+    "parked_change",
+    "discarded",
+    "chain",
+];
 
 /// What an ordinary role may do in a database.
 struct Role {

@@ -1,9 +1,9 @@
 //! Leases: one for each partition of each feed.
 
 use seriatim::change::Position;
-use seriatim::lease::{Lease, LeaseId, LeaseView, Owner};
+use seriatim::lease::{Lease, LeaseId, LeaseView, Owner, Sighting};
 use seriatim::name::{FeedName, HostName, Partition};
-use seriatim::store::{EnsureError, OnRewind, Renewal, Session, StoreError};
+use seriatim::store::{EnsureError, OnRewind, Release, Session, StoreError};
 use tokio_postgres::Row;
 
 use super::checkpoint::{Right, partition};
@@ -17,7 +17,6 @@ const FEED_PARTITIONS: &str = include_str!("../../queries/feed_partitions.sql");
 const FEED_FORGET: &str = include_str!("../../queries/feed_forget.sql");
 const INSERT: &str = include_str!("../../queries/lease_insert.sql");
 const ACQUIRE: &str = include_str!("../../queries/lease_acquire.sql");
-const RENEW: &str = include_str!("../../queries/lease_renew.sql");
 const REQUEST: &str = include_str!("../../queries/lease_request.sql");
 const RELEASE: &str = include_str!("../../queries/lease_release.sql");
 const REWIND: &str = include_str!("../../queries/lease_rewind.sql");
@@ -56,6 +55,7 @@ pub(super) async fn ensure(
             let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
                 [&feed.as_str(), &wanted, &start.to_string()];
             transaction.execute(&*database.sql(INSERT), &parameters).await?;
+            transaction.query_one(&*database.sql(NOTIFY), &[&channel(database)]).await?;
             transaction.commit().await?;
         }
         Ok(existing.cast_unsigned())
@@ -106,84 +106,88 @@ impl<'l> Seen<'l> {
     }
 }
 
-/// Takes a lease that is as it was seen, for a session that holds its host's name.
-pub(super) async fn acquire(
-    database: &Database,
-    session: &Session,
-    seen: &LeaseView,
-) -> Result<Option<Lease>, StoreError> {
-    let lease = Seen::of(seen);
-    let (host, me, version) = (session.host.as_str(), session.id.as_str(), seen.version.cast_signed());
-    let taken = database
-        .query(
-            "acquiring a lease in",
-            ACQUIRE,
-            &[&lease.feed, &lease.partition, &host, &me, &lease.epoch, &lease.session, &version],
-        )
-        .await?;
-    let lease = |row: &Row| {
-        let (epoch, position) = (rows::epoch(row, 0)?, rows::position(row, 1)?);
-        Ok(Lease { id: seen.id.clone(), session: session.id.clone(), epoch, position })
-    };
-    taken.first().map(lease).transpose()
+/// The same for many leases: a list for each parameter.
+#[derive(Default)]
+struct AllSeen<'l> {
+    feeds: Vec<&'l str>,
+    partitions: Vec<i32>,
+    epochs: Vec<i64>,
+    sessions: Vec<Option<&'l str>>,
 }
 
-/// Counts the heartbeat up and moves the versions of these leases, in one statement.
-pub(super) async fn renew(
-    database: &Database,
-    session: &Session,
-    leases: &[Lease],
-) -> Result<Vec<Renewal>, StoreError> {
-    let running: Vec<&str> = session.feeds.iter().map(FeedName::as_str).collect();
-    let feeds: Vec<&str> = leases.iter().map(|lease| lease.id.feed.as_str()).collect();
-    let partitions: Vec<i32> = leases.iter().map(|lease| partition(&lease.id)).collect();
-    let epochs: Vec<i64> = leases.iter().map(|lease| lease.epoch.0.cast_signed()).collect();
-    let (host, me, troubles) = (session.host.as_str(), session.id.as_str(), rows::to_json(&session.troubles));
-    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
-        [&host, &me, &running, &feeds, &partitions, &epochs, &troubles];
-    let kept = database.query("renewing leases in", RENEW, &parameters).await?;
-    let mut renewals = vec![Renewal::Lost; leases.len()];
-    for row in &kept {
-        let place = rows::number(row, 0)? as usize;
-        if let Some(renewal) = renewals.get_mut(place - 1) {
-            *renewal = Renewal::Kept { hand_over_to: rows::maybe_host_name(row, 1)? };
+impl<'l> AllSeen<'l> {
+    fn of(all: impl Iterator<Item = &'l LeaseView>) -> Self {
+        let mut lists = AllSeen::default();
+        for Seen { feed, partition, epoch, session } in all.map(Seen::of) {
+            lists.feeds.push(feed);
+            lists.partitions.push(partition);
+            lists.epochs.push(epoch);
+            lists.sessions.push(session);
         }
+        lists
     }
-    Ok(renewals)
 }
 
-/// Notes who wants a lease that is as it was seen, unless somebody else has asked.
-pub(super) async fn request_hand_over(
+/// Where an answer belongs: its first column counts from one.
+fn place(row: &Row) -> Result<usize, StoreError> {
+    Ok(rows::number(row, 0)? as usize - 1)
+}
+
+/// Takes leases that are as they were seen, for a session that holds its host's name: one statement, however many they are.
+pub(super) async fn acquire_all(
     database: &Database,
-    seen: &LeaseView,
+    session: &Session,
+    seen: &[Sighting],
+) -> Result<Vec<Option<Lease>>, StoreError> {
+    let mut leases = vec![None; seen.len()];
+    if seen.is_empty() {
+        return Ok(leases);
+    }
+    let AllSeen { feeds, partitions, epochs, sessions } = AllSeen::of(seen.iter().map(|seen| &seen.lease));
+    let versions: Vec<i64> = seen.iter().map(|seen| seen.lease.version.cast_signed()).collect();
+    let beats: Vec<Option<i64>> = seen.iter().map(|seen| seen.beat.map(u64::cast_signed)).collect();
+    let (host, me) = (session.host.as_str(), session.id.as_str());
+    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
+        [&host, &me, &feeds, &partitions, &epochs, &sessions, &versions, &beats];
+    for row in &database.query("acquiring leases in", ACQUIRE, &parameters).await? {
+        let place = place(row)?;
+        let (epoch, position) = (rows::epoch(row, 1)?, rows::position(row, 2)?);
+        let id = seen[place].lease.id.clone();
+        leases[place] = Some(Lease { id, session: session.id.clone(), epoch, position });
+    }
+    Ok(leases)
+}
+
+/// Notes who wants leases that are as they were seen, unless somebody else has asked.
+pub(super) async fn request_all(
+    database: &Database,
+    seen: &[LeaseView],
     to: &HostName,
-) -> Result<bool, StoreError> {
-    let lease = Seen::of(seen);
-    let asked = database
-        .query(
-            "asking for a lease in",
-            REQUEST,
-            &[&lease.feed, &lease.partition, &lease.epoch, &lease.session, &to.as_str(), &channel(database)],
-        )
-        .await?;
-    Ok(!asked.is_empty())
+) -> Result<Vec<bool>, StoreError> {
+    let AllSeen { feeds, partitions, epochs, sessions } = AllSeen::of(seen.iter());
+    let (to, channel) = (to.as_str(), channel(database));
+    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&feeds, &partitions, &epochs, &sessions, &to, &channel];
+    let mut asked = vec![false; seen.len()];
+    for row in &database.query("asking for leases in", REQUEST, &parameters).await? {
+        asked[place(row)?] = true;
+    }
+    Ok(asked)
 }
 
-/// Sets a lease free, if it is still this owner's.
-pub(super) async fn release(
-    database: &Database,
-    lease: &Lease,
-    keep_for: Option<&HostName>,
-) -> Result<(), StoreError> {
-    let right = Right::of(lease);
-    let keep_for = keep_for.map(HostName::as_str);
-    database
-        .query(
-            "releasing a lease in",
-            RELEASE,
-            &[&right.feed, &right.partition, &right.session, &right.epoch, &keep_for, &channel(database)],
-        )
-        .await?;
+/// Sets leases free that are still their owners'.
+pub(super) async fn release_all(database: &Database, releases: &[Release]) -> Result<(), StoreError> {
+    let rights: Vec<Right<'_>> = releases.iter().map(|release| Right::of(&release.lease)).collect();
+    let feeds: Vec<&str> = rights.iter().map(|right| right.feed).collect();
+    let partitions: Vec<i32> = rights.iter().map(|right| right.partition).collect();
+    let sessions: Vec<&str> = rights.iter().map(|right| right.session).collect();
+    let epochs: Vec<i64> = rights.iter().map(|right| right.epoch).collect();
+    let keep_for: Vec<Option<&str>> =
+        releases.iter().map(|release| release.keep_for.as_ref().map(HostName::as_str)).collect();
+    let channel = channel(database);
+    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&feeds, &partitions, &sessions, &epochs, &keep_for, &channel];
+    database.query("releasing leases in", RELEASE, &parameters).await?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! who write at once the second sees what the first did.
 //!
 //! Rows are locked in one order, so that no two operations can wait for each other: feed, host, leases by feed and partition, then
-//! what is parked. A lease's row is also the lock of all that is parked in its partition: whoever changes something there takes it
+//! what is parked, and last the mark of the leases (`lease_mark`). A lease's row is also the lock of all that is parked in its partition: whoever changes something there takes it
 //! first, in a statement of its own, so that the statements after it see what others did before.
 //!
 //! ```text
@@ -27,11 +27,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::{Change, Position};
-use seriatim::lease::{Lease, LeaseView, View};
+use seriatim::lease::{HostView, Lease, LeaseView, Mark, Pulse, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
-    ParkedObject, Renewal, Session, Store, StoreError,
+    ParkedObject, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -46,10 +46,15 @@ use presence::Presence;
 
 pub(crate) const COMPONENT: Component = Component {
     name: "store",
-    migrations: &[include_str!("../../migrations/store/0001_store.sql")],
+    migrations: &[
+        include_str!("../../migrations/store/0001_store.sql"),
+        include_str!("../../migrations/store/0002_sessions.sql"),
+    ],
     upgrade: Upgrade::Rest,
 };
 const IDENTITY: &str = include_str!("../../queries/store_identity.sql");
+/// The partition under which a view has the mark.
+const MARK: i32 = -1;
 const VIEW: &str = include_str!("../../queries/view.sql");
 
 /// The store in a PostgreSQL database, for any number of hosts on any number of machines.
@@ -130,13 +135,19 @@ impl Store for PostgresStore {
         Err(StoreError::unavailable("reading the store's identity", "it is just being set up"))
     }
 
+    async fn older_hosts(&self, silent: &[(SessionId, u64)]) -> Result<Vec<HostView>, StoreError> {
+        hosts::older(&self.database, &self.presence, silent).await
+    }
+
     async fn join(
         &self,
         host: &HostName,
         feeds: &[FeedName],
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
-        hosts::join(&self.database, &self.presence, host, feeds, replacing).await
+        let session = Session::new(host, feeds, expire);
+        hosts::join(&self.database, &self.presence, session, replacing).await
     }
 
     async fn leave(&self, session: &Session) -> Result<(), StoreError> {
@@ -155,35 +166,46 @@ impl Store for PostgresStore {
         leases::feeds(&self.database).await
     }
 
+    async fn pulse(&self) -> Result<Pulse, StoreError> {
+        let View { mark, hosts, .. } = self.view(&[]).await?;
+        Ok(Pulse { mark, hosts })
+    }
+
     async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
         self.presence.note_news();
         let feeds: Vec<&str> = feeds.iter().map(FeedName::as_str).collect();
         let rows = self.database.query("reading the leases of", VIEW, &[&feeds]).await?;
-        let (leases, hosts): (Vec<_>, Vec<_>) =
-            rows.iter().partition(|row| row.get::<_, Option<i32>>(1).is_some());
-        let leases: Result<Vec<_>, _> = leases.into_iter().map(leases::lease_view).collect();
-        let hosts: Result<Vec<_>, _> =
-            hosts.into_iter().map(|row| hosts::host_view(row, &self.presence)).collect();
-        let mut view = View { leases: leases?, hosts: hosts? };
+        let mut view = View::default();
+        for row in &rows {
+            match row.get::<_, Option<i32>>(1) {
+                None => view.hosts.push(hosts::host_view(row, &self.presence)?),
+                Some(MARK) => view.mark = Mark(rows::number(row, 5)?.to_string()),
+                Some(_) => view.leases.push(leases::lease_view(row)?),
+            }
+        }
         view.leases.sort_by(|one, other| one.id.cmp(&other.id));
         view.hosts.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(view)
     }
 
-    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
-        leases::acquire(&self.database, session, seen).await
+    async fn acquire_all(
+        &self,
+        session: &Session,
+        seen: &[Sighting],
+    ) -> Result<Vec<Option<Lease>>, StoreError> {
+        leases::acquire_all(&self.database, session, seen).await
     }
 
-    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
-        leases::renew(&self.database, session, leases).await
+    async fn renew(&self, session: &Session) -> Result<Renewal, StoreError> {
+        hosts::renew(&self.database, session).await
     }
 
-    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
-        leases::request_hand_over(&self.database, seen, to).await
+    async fn request_all(&self, seen: &[LeaseView], to: &HostName) -> Result<Vec<bool>, StoreError> {
+        leases::request_all(&self.database, seen, to).await
     }
 
-    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
-        leases::release(&self.database, lease, keep_for).await
+    async fn release_all(&self, releases: &[Release]) -> Result<(), StoreError> {
+        leases::release_all(&self.database, releases).await
     }
 
     async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {

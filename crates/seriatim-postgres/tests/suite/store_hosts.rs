@@ -10,7 +10,7 @@ use seriatim::store::JoinError;
 use seriatim_postgres::PostgresStore;
 use seriatim_testkit::servers::{Postgres, Proxy};
 
-use crate::support::{Place, host, join, own, see, until};
+use crate::support::{EXPIRE, Place, host, join, own, see, sight, until};
 
 const URL: &str = "SERIATIM_TEST_URL";
 
@@ -82,9 +82,9 @@ async fn a_killed_process_is_dead_and_its_lease_and_name_are_to_be_had_at_once()
         }
     };
     tokio::time::timeout(Duration::from_secs(3), known).await.unwrap();
-    let seen = see(&store).await;
+    let seen = sight(&store).await;
     let lease = store.acquire(&session, &seen).await.unwrap().unwrap();
-    assert_eq!(lease.epoch, seen.epoch.next());
+    assert_eq!(lease.epoch, seen.lease.epoch.next());
     join(&store, "child").await;
 }
 
@@ -93,7 +93,7 @@ async fn the_name_of_a_host_that_lives_is_refused_at_once() {
     let place = Place::new();
     let (store, other) = (place.store().await, place.store().await);
     let ada = join(&store, "ada").await;
-    let refused = other.join(&host("ada"), &[], None).await;
+    let refused = other.join(&host("ada"), &[], EXPIRE, None).await;
     assert!(
         matches!(&refused, Err(JoinError::NameTaken { liveness: Liveness::Alive, session, .. }) if *session == ada.id),
         "{refused:?}"
@@ -178,15 +178,13 @@ async fn the_next_who_joins_buries_those_who_are_long_dead() {
 async fn who_waits_is_woken_by_a_request() {
     let place = Place::new();
     let (store, other) = (place.store().await, place.store().await);
-    let (ada, lease) = own(&store, "ada").await;
+    own(&store, "ada").await;
     let woken = async {
         loop {
             store.wait(Duration::from_secs(60)).await;
-            let renewed = store.renew(&ada, std::slice::from_ref(&lease)).await.unwrap();
-            if renewed == [seriatim::store::Renewal::Kept { hand_over_to: Some(host("bob")) }] {
+            if see(&store).await.hand_over_to == Some(host("bob")) {
                 return;
             }
-            store.view(&[]).await.unwrap();
         }
     };
     let asking = async {

@@ -183,7 +183,8 @@ impl Fleet {
     /// Takes a partition's lease, from whoever has it, works for a while, and again.
     async fn own<E: seriatim_postgres::Effect>(&self, partition: usize, handler: &InTransaction<E>) {
         while !self.is_done().await {
-            let seen = self.see().await.remove(partition);
+            let view = self.store.view(&[feed()]).await.unwrap();
+            let seen = view.sighting(&view.leases[partition]);
             let Some(lease) = self.store.acquire(&self.session, &seen).await.unwrap() else { continue };
             let at = lease.position.to_string().parse().unwrap();
             let mut owner = Owner { fleet: self, handler, lease, at };
@@ -198,18 +199,10 @@ impl Fleet {
         }
     }
 
-    /// Renews whatever it has, in an order of its own.
+    /// Gives its sign of life all the time.
     async fn renew(&self) {
         while !self.is_done().await {
-            let held = |lease: LeaseView| Lease {
-                id: lease.id,
-                session: self.session.id.clone(),
-                epoch: lease.epoch,
-                position: lease.position,
-            };
-            let mut leases: Vec<Lease> = self.see().await.into_iter().map(held).collect();
-            fastrand::shuffle(&mut leases);
-            self.store.renew(&self.session, &leases).await.unwrap();
+            self.store.renew(&self.session).await.unwrap();
         }
     }
 

@@ -112,20 +112,11 @@ async fn a_grant_that_is_taken_away_needs_attention() {
             "alter table seriatim.lease owner to postgres; revoke all on seriatim.lease from \"{role}\""
         ))
         .await;
-    let refused = store.renew(&store_session(&lease), &[lease]).await;
+    let refused = store.release(&lease, None).await;
     assert!(
         matches!(&refused, Err(StoreError::NeedsAttention { remedy, .. }) if remedy.contains("grant")),
         "{refused:?}"
     );
-}
-
-fn store_session(lease: &seriatim::lease::Lease) -> seriatim::store::Session {
-    seriatim::store::Session {
-        host: crate::support::host("ada"),
-        id: lease.session.clone(),
-        feeds: Vec::new(),
-        troubles: Vec::new(),
-    }
 }
 
 #[tokio::test]

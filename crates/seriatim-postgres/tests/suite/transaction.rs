@@ -8,7 +8,7 @@ use seriatim::{Change, Failure, Position, Value};
 use seriatim_postgres::tokio_postgres::Transaction;
 use seriatim_postgres::{Database, PostgresStore, in_transaction};
 
-use crate::support::{Place, change, context, join, own, see};
+use crate::support::{Place, change, context, join, own, see, sight};
 
 const SEEN: &str = "select count(*) from seen";
 
@@ -155,7 +155,7 @@ async fn a_zombie_has_no_effect() {
     let store = shop(&place).await;
     let (_, zombie) = own(&store, "ada").await;
     let bob = join(&store, "bob").await;
-    let owner = store.acquire(&bob, &see(&store).await).await.unwrap().unwrap();
+    let owner = store.acquire(&bob, &sight(&store).await).await.unwrap().unwrap();
     let handler =
         in_transaction(&store, async |_: &[Change], _: &Transaction<'_>| panic!("the fence comes first"));
     let refused = handler.handle_and_checkpoint(&one(1), &to(1), &context(&zombie)).await;
@@ -175,7 +175,7 @@ async fn a_lease_lost_while_the_effect_runs_undoes_it() {
         // The future may borrow the arguments only if it is boxed by hand; here it needs nothing of them.
         let _ = (changes, transaction);
         async move {
-            thief.acquire(&bob, &see(&thief).await).await.unwrap().unwrap();
+            thief.acquire(&bob, &sight(&thief).await).await.unwrap().unwrap();
             Ok::<(), Failure>(())
         }
     });
@@ -189,11 +189,11 @@ async fn renewals_do_not_wait_for_an_effect_that_takes_its_time() {
     let place = Place::new();
     let store = std::sync::Arc::new(shop(&place).await);
     let (session, lease) = own(&store, "ada").await;
-    let (renewing, held) = (store.clone(), lease.clone());
+    let renewing = store.clone();
     let handler = in_transaction(&store, move |_: &[Change], _: &Transaction<'_>| {
-        let (renewing, session, held) = (renewing.clone(), session.clone(), held.clone());
+        let (renewing, session) = (renewing.clone(), session.clone());
         async move {
-            renewing.renew(&session, &[held]).await.unwrap();
+            renewing.renew(&session).await.unwrap();
             Ok::<(), Failure>(())
         }
     });

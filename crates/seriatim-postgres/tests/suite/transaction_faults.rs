@@ -13,7 +13,7 @@ use seriatim_postgres::{Effect, PostgresStore, in_transaction};
 use seriatim_testkit::servers::{Postgres, Proxy};
 use tokio::sync::Barrier;
 
-use crate::support::{Place, change, context, feed, join, own, see, until};
+use crate::support::{Place, change, context, feed, join, own, see, sight, until};
 
 async fn note(changes: &[Change], transaction: &Transaction<'_>) -> Result<(), Failure> {
     for change in changes {
@@ -92,7 +92,7 @@ async fn a_commit_whose_answer_is_lost_is_never_repeated_under_that_lease() {
     assert!(matches!(again, Err(CommitError::Store(StoreError::Unavailable { .. }))), "{again:?}");
     assert_eq!(place.number("select count(*) from seen where id = 2").await, 1);
     // Taking the lease anew shows the truth, and the handler goes on from there.
-    let lease = store.acquire(&session, &see(&store).await).await.unwrap().unwrap();
+    let lease = store.acquire(&session, &sight(&store).await).await.unwrap().unwrap();
     assert_eq!(lease.position, Position::number(2));
     handler.handle_and_checkpoint(&one(3), &to(3), &context(&lease)).await.unwrap();
     assert_eq!(place.number("select count(*) from seen").await, 3);
@@ -120,9 +120,9 @@ async fn a_caller_that_goes_during_the_commit_leaves_a_doubt_behind() {
     let again = handler.handle_and_checkpoint(&one(1), &to(1), &context(&lease)).await;
     assert!(matches!(again, Err(CommitError::Store(StoreError::Unavailable { .. }))), "{again:?}");
     // The commit that was under way is a sign of life: what was seen before it is not taken.
-    let lease = match store.acquire(&session, &see(&store).await).await.unwrap() {
+    let lease = match store.acquire(&session, &sight(&store).await).await.unwrap() {
         Some(lease) => lease,
-        None => store.acquire(&session, &see(&store).await).await.unwrap().unwrap(),
+        None => store.acquire(&session, &sight(&store).await).await.unwrap().unwrap(),
     };
     let seen = place.number("select count(*) from seen").await;
     assert_eq!(
@@ -164,7 +164,7 @@ async fn effects_that_deadlock_take_turns_and_none_of_them_fails() {
     let view = store.view(&[feed()]).await.unwrap();
     let mut both = Vec::new();
     for (seen, order) in view.leases.iter().zip([[1, 2], [2, 1]]) {
-        let lease = store.acquire(&session, seen).await.unwrap().unwrap();
+        let lease = store.acquire(&session, &view.sighting(seen)).await.unwrap().unwrap();
         let cross = Cross { order, half_way: half_way.clone(), tries: AtomicUsize::new(0) };
         let handler = in_transaction(&store, cross);
         both.push(tokio::spawn(async move {
@@ -213,7 +213,7 @@ async fn taken_anew(store: &PostgresStore, session: &seriatim::store::Session) -
     for _ in 0..600 {
         let view = store.view(&[crate::support::feed()]).await;
         if let Ok(view) = view
-            && let Ok(Some(lease)) = store.acquire(session, &view.leases[0]).await
+            && let Ok(Some(lease)) = store.acquire(session, &view.sighting(&view.leases[0])).await
         {
             return lease;
         }

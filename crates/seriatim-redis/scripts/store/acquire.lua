@@ -1,15 +1,32 @@
--- Takes a lease that is as it was seen. ARGV: prefix, feed, partition, the session seen or '', the epoch seen, the next epoch, host, session,
--- the version seen.
--- Returns the epoch and position, or nothing when somebody was faster or the session was replaced.
-local key, name, session = lease(ARGV[2], ARGV[3]), ARGV[7], ARGV[8]
-if redis.call('HGET', host(name), 'session') ~= session then return {} end
--- The answer to an earlier call may have been lost: it is the caller's already.
-if not is_as_seen(key, session, ARGV[6]) then
-  if not is_as_seen(key, ARGV[4], ARGV[5]) then return {} end
-  if (redis.call('HGET', key, 'version') or '0') ~= ARGV[9] then return {} end
-  redis.call('HSET', key, 'owner', name, 'session', session, 'epoch', ARGV[6])
+-- Takes leases that are as they were seen. ARGV: prefix, host, session, then of each lease: feed, partition, the session seen or '', the epoch seen, the
+-- next epoch, the version seen, the owner's host or '', the beat seen of its session or ''.
+-- Returns the epoch and position of each; '' for one when somebody was faster, its owner has beaten since, or the session was replaced.
+local name, session, reply, taken = ARGV[2], ARGV[3], {}, false
+local joined = redis.call('HGET', host(name), 'session') == session
+
+local function is_silent(owner, seen, beat)
+  if seen == '' or seen == session then return true end
+  local is = redis.call('HMGET', host(owner), 'session', 'beat')
+  return is[1] ~= seen or is[2] == beat
+end
+
+local function take(at)
+  local key, seen, next = lease(ARGV[at], ARGV[at + 1]), ARGV[at + 2], ARGV[at + 4]
+  -- The answer to an earlier call may have been lost: it is the caller's already.
+  if is_as_seen(key, session, next) then return true end
+  if not is_as_seen(key, seen, ARGV[at + 3]) or not is_silent(ARGV[at + 6], seen, ARGV[at + 7]) then return false end
+  if (redis.call('HGET', key, 'version') or '0') ~= ARGV[at + 5] then return false end
+  redis.call('HSET', key, 'owner', name, 'session', session, 'epoch', next)
   redis.call('HINCRBY', key, 'version', 1)
   redis.call('HDEL', key, 'to')
-  tell()
+  taken = true
+  return true
 end
-return redis.call('HMGET', key, 'epoch', 'position')
+
+for at = 4, #ARGV, 8 do
+  local is = { '', '' }
+  if joined and take(at) then is = redis.call('HMGET', lease(ARGV[at], ARGV[at + 1]), 'epoch', 'position') end
+  reply[#reply + 1], reply[#reply + 2] = is[1], is[2]
+end
+if taken then tell() end
+return reply

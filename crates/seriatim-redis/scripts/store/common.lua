@@ -3,17 +3,21 @@
 --   feeds                       hash: feed -> number of partitions
 --   lease:FEED:PARTITION        hash: owner, session, epoch, version, position, to (the host that asked for it),
 --                               asked (how often somebody asked for a retry or discard)
---   hosts                       set of names;  host:NAME  hash: session, feeds, beat, seen, troubles
+--   sessions                    set of names;  session:NAME  hash: session, feeds, beat, seen, troubles, expire, progress: the sign of life of
+--                               all leases that name the session, and the expiry by which others judge it
+--   hosts                       a text, where older versions have a set of names (and host:NAME): they stop there. They would not see
+--                               the sign of life of newer hosts
 --   parked:FEED                 sorted set: object -> when it came, as a number
 --   parked.why:FEED:OBJECT      hash: partition, key, error, attempts, state ('retrying' or 'parked'), since, bytes
 --   parked.changes:FEED:OBJECT  hash: id -> change;  parked.ids:FEED:OBJECT  sorted set: id -> when it came, as a number
 --   discarded:FEED              list of JSON, latest first: partition, key, first, last, changes, error, reason, when
 --   news                        stream of one entry: moves when a lease changes hands, is asked for, its parked objects are, or a host comes or goes
 local prefix, feeds = ARGV[1], KEYS[1]
-local hosts, news = prefix .. 'hosts', prefix .. 'news'
+local hosts, sessions, news = prefix .. 'hosts', prefix .. 'sessions', prefix .. 'news'
 
 local function lease(feed, partition) return prefix .. 'lease:' .. feed .. ':' .. partition end
-local function host(name) return prefix .. 'host:' .. name end
+local function host(name) return prefix .. 'session:' .. name end
+local function older_host(name) return prefix .. 'host:' .. name end
 local function parked(feed) return prefix .. 'parked:' .. feed end
 local function parked_of(what, feed, object) return prefix .. 'parked.' .. what .. ':' .. feed .. ':' .. object end
 local function discarded(feed) return prefix .. 'discarded:' .. feed end
@@ -42,6 +46,22 @@ local function free_leases_of(session)
       end
     end
   end
+end
+
+-- The id of the last news: while it is the same, all leases have the same owners.
+local function mark()
+  local last = redis.call('XREVRANGE', news, '+', '-', 'COUNT', 1)
+  return last[1] and last[1][1] or '0-0'
+end
+
+-- All hosts: name, session, feeds, beat, seen, troubles, expire, progress.
+local function all_hosts()
+  local all = {}
+  for _, name in ipairs(redis.call('SMEMBERS', sessions)) do
+    local is = redis.call('HMGET', host(name), 'session', 'feeds', 'beat', 'seen', 'troubles', 'expire', 'progress')
+    if is[1] then all[#all + 1] = { name, is[1], is[2], is[3], is[4], is[5], is[6], is[7] } end
+  end
+  return all
 end
 
 local function forget_parked(feed, object)

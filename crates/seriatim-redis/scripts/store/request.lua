@@ -1,8 +1,15 @@
--- Notes who wants a lease that is as it was seen, unless somebody else has asked. ARGV: prefix, feed, partition, session seen, epoch seen, host.
-local key = lease(ARGV[2], ARGV[3])
-if not is_as_seen(key, ARGV[4], ARGV[5]) then return 0 end
-local first = redis.call('HGET', key, 'to')
-if first and first ~= ARGV[6] then return 0 end
-redis.call('HSET', key, 'to', ARGV[6])
-tell()
-return 1
+-- Notes who wants leases that are as they were seen, unless somebody else has asked. ARGV: prefix, host, then of each: feed, partition, session seen,
+-- epoch seen. Returns 1 for each that was asked for, otherwise 0.
+local name, reply, asked = ARGV[2], {}, false
+for at = 3, #ARGV, 4 do
+  local key = lease(ARGV[at], ARGV[at + 1])
+  local first = redis.call('HGET', key, 'to')
+  local may = is_as_seen(key, ARGV[at + 2], ARGV[at + 3]) and (not first or first == name)
+  if may then
+    redis.call('HSET', key, 'to', name)
+    asked = true
+  end
+  reply[#reply + 1] = may and '1' or '0'
+end
+if asked then tell() end
+return reply

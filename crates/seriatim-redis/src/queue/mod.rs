@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Value;
-use seriatim::lease::{HostView, Liveness};
+use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
 use seriatim::name::{HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::source::queue::{
@@ -243,7 +243,8 @@ impl Queue for RedisQueue {
         match holder(answer).map_err(StoreError::from)? {
             None => Ok(WorkerSession { worker: worker.clone(), id }),
             Some((session, beat)) => {
-                Err(JoinError::NameTaken { host: worker.clone(), session, beat, liveness: Liveness::Unknown })
+                let (host, expire, liveness) = (worker.clone(), EXPIRE_UNSAID, Liveness::Unknown);
+                Err(JoinError::NameTaken { host, session, beat, expire, liveness })
             }
         }
     }

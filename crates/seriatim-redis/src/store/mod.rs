@@ -1,6 +1,7 @@
 //! The store in Redis: one Lua script for each operation, in `scripts/store`.
 
 mod reply;
+mod risks;
 mod scripts;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,17 +10,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::Value;
 use seriatim::change::{Change, Position};
-use seriatim::lease::{Lease, LeaseView, Liveness, View};
+use seriatim::lease::{HostView, Lease, LeaseView, Liveness, Mark, Pulse, Sighting, View};
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, DISCARDS_KEPT, Discard, Discarded, Discarding, EnsureError, JoinError,
-    OnRewind, ParkedFailure, ParkedObject, Parking, Renewal, Session, Store, StoreError, Unparking,
+    OnRewind, ParkedFailure, ParkedObject, Parking, Release, Renewal, Session, Store, StoreError, Unparking,
 };
 use seriatim::value::{Columns, Key, Row};
 
 use crate::connection::Redis;
 use crate::error::RedisError;
-use crate::parts::{Parts, holder, strange};
+use crate::parts::{Parts, strange};
 use crate::prefix::Prefix;
 use crate::script::Script;
 use scripts::Scripts;
@@ -82,6 +83,27 @@ impl RedisStore {
         Ok(self.run(doing, script, arguments).await? == Value::Int(1))
     }
 
+    /// Runs a script with arguments that had to be made.
+    async fn run_with(
+        &self,
+        doing: &'static str,
+        script: &Script,
+        arguments: &[String],
+    ) -> Result<Value, RedisError> {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        self.run(doing, script, &arguments).await
+    }
+
+    async fn identity_or(&self, id: &StoreId) -> Result<StoreId, StoreError> {
+        let answer = self.run("reading the store's identity", &self.scripts.identity, &[id.as_str()]).await?;
+        let id = crate::script::string(answer).and_then(|id| String::from_utf8(id).ok());
+        Ok(id.and_then(|id| StoreId::new(&id).ok()).ok_or_else(|| strange("the store's identity"))?)
+    }
+
+    fn note_news(&self, mark: &Mark) {
+        self.last_news().clone_from(&mark.0);
+    }
+
     fn last_news(&self) -> std::sync::MutexGuard<'_, String> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -136,28 +158,38 @@ fn last_index(limit: usize) -> Option<String> {
 #[async_trait]
 impl Store for RedisStore {
     async fn identity(&self) -> Result<StoreId, StoreError> {
-        let new = StoreId::random();
-        let answer =
-            self.run("reading the store's identity", &self.scripts.identity, &[new.as_str()]).await?;
-        let id = crate::script::string(answer).and_then(|id| String::from_utf8(id).ok());
-        Ok(id.and_then(|id| StoreId::new(&id).ok()).ok_or_else(|| strange("the store's identity"))?)
+        self.identity_or(&StoreId::random()).await
+    }
+
+    async fn adopt(&self, id: &StoreId) -> Result<StoreId, StoreError> {
+        self.identity_or(id).await
+    }
+
+    async fn older_hosts(&self, silent: &[(SessionId, u64)]) -> Result<Vec<HostView>, StoreError> {
+        let silent = silent.iter().flat_map(|(session, beat)| [session.to_string(), beat.to_string()]);
+        let arguments: Vec<String> = silent.collect();
+        let answer = self.run_with("looking for older hosts", &self.scripts.older, &arguments).await?;
+        Ok(reply::hosts(answer)?)
     }
 
     async fn join(
         &self,
         host: &HostName,
         feeds: &[FeedName],
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
-        let (id, listed) = (SessionId::random(), reply::to_json(&feeds));
+        let session = Session::new(host, feeds, expire);
+        let (listed, published) = (reply::to_json(&feeds), expire.as_millis().to_string());
         let beat = replacing.map_or_else(String::new, |(_, beat)| beat.to_string());
         let replacing = replacing.map_or("", |(session, _)| session.as_str());
-        let arguments = [host.as_str(), id.as_str(), &listed, replacing, &beat];
+        let arguments = [host.as_str(), session.id.as_str(), &listed, replacing, &beat, &published];
         let answer = self.run("joining", &self.scripts.join, &arguments).await.map_err(StoreError::from)?;
-        match holder(answer).map_err(StoreError::from)? {
-            None => Ok(Session { host: host.clone(), id, feeds: feeds.to_vec(), troubles: Vec::new() }),
-            Some((session, beat)) => {
-                Err(JoinError::NameTaken { host: host.clone(), session, beat, liveness: Liveness::Unknown })
+        match reply::holder(answer).map_err(StoreError::from)? {
+            None => Ok(session),
+            Some((session, beat, expire)) => {
+                let (host, liveness) = (host.clone(), Liveness::Unknown);
+                Err(JoinError::NameTaken { host, session, beat, expire, liveness })
             }
         }
     }
@@ -193,46 +225,80 @@ impl Store for RedisStore {
         Ok(reply::feeds(self.run("listing feeds", &self.scripts.feeds, &[]).await?)?)
     }
 
+    async fn pulse(&self) -> Result<Pulse, StoreError> {
+        let pulse = reply::pulse(self.run("looking at the hosts", &self.scripts.pulse, &[]).await?)?;
+        self.note_news(&pulse.mark);
+        Ok(pulse)
+    }
+
     async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
         let mut names: Vec<&str> = feeds.iter().map(FeedName::as_str).collect();
         names.sort_unstable();
         names.dedup();
-        let answer = self.run("looking at the leases", &self.scripts.view, &names).await?;
-        let (news, view) = reply::view(answer)?;
-        *self.last_news() = news;
+        let view = reply::view(self.run("looking at the leases", &self.scripts.view, &names).await?)?;
+        self.note_news(&view.mark);
         Ok(view)
     }
 
-    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
-        let Seen { feed, partition, session: owner, epoch, next } = Seen::of(seen);
-        let (host, id, version) = (session.host.as_str(), session.id.as_str(), seen.version.to_string());
-        let arguments = [feed, &partition, owner, &epoch, &next, host, id, &version];
-        let answer = self.run("acquiring a lease", &self.scripts.acquire, &arguments).await?;
-        Ok(reply::acquired(answer, &seen.id, session)?)
-    }
-
-    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
-        let (feeds, troubles) = (reply::to_json(&session.feeds), reply::to_json(&session.troubles));
-        let mut arguments = vec![session.host.to_string(), session.id.to_string(), feeds, troubles];
-        for lease in leases {
-            let LeaseIdText { feed, partition } = LeaseIdText::of(lease);
-            arguments.extend([feed.to_owned(), partition, lease.epoch.to_string()]);
+    async fn acquire_all(
+        &self,
+        session: &Session,
+        seen: &[Sighting],
+    ) -> Result<Vec<Option<Lease>>, StoreError> {
+        let mut arguments = vec![session.host.to_string(), session.id.to_string()];
+        for Sighting { lease, beat } in seen {
+            let Seen { feed, partition, session, epoch, next } = Seen::of(lease);
+            let owner = lease.owner.as_ref().map_or_else(String::new, |owner| owner.host.to_string());
+            let (version, beat) =
+                (lease.version.to_string(), beat.map_or_else(String::new, |beat| beat.to_string()));
+            arguments.extend([
+                feed.to_owned(),
+                partition,
+                session.to_owned(),
+                epoch,
+                next,
+                version,
+                owner,
+                beat,
+            ]);
         }
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        Ok(reply::renewals(self.run("renewing leases", &self.scripts.renew, &arguments).await?)?)
+        let answer = self.run_with("acquiring leases", &self.scripts.acquire, &arguments).await?;
+        Ok(reply::acquired(answer, seen, session)?)
     }
 
-    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
-        let Seen { feed, partition, session, epoch, .. } = Seen::of(seen);
-        let arguments = [feed, &partition, session, &epoch, to.as_str()];
-        self.is_one("asking for a lease", &self.scripts.request, &arguments).await
+    async fn renew(&self, session: &Session) -> Result<Renewal, StoreError> {
+        let (feeds, troubles) = (reply::to_json(&session.feeds), reply::to_json(&session.troubles));
+        let progress = session.progress.to_string();
+        let arguments = [session.host.as_str(), session.id.as_str(), &feeds, &troubles, &progress];
+        match self.is_one("giving a sign of life", &self.scripts.renew, &arguments).await? {
+            true => Ok(Renewal::Kept),
+            false => Ok(Renewal::Gone),
+        }
     }
 
-    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
-        let LeaseIdText { feed, partition } = LeaseIdText::of(lease);
-        let (epoch, keep_for) = (lease.epoch.to_string(), keep_for.map_or("", HostName::as_str));
-        let arguments = [feed, &partition, lease.session.as_str(), &epoch, keep_for];
-        self.run("releasing a lease", &self.scripts.release, &arguments).await?;
+    async fn request_all(&self, seen: &[LeaseView], to: &HostName) -> Result<Vec<bool>, StoreError> {
+        let mut arguments = vec![to.to_string()];
+        for seen in seen {
+            let Seen { feed, partition, session, epoch, .. } = Seen::of(seen);
+            arguments.extend([feed.to_owned(), partition, session.to_owned(), epoch]);
+        }
+        Ok(reply::asked(self.run_with("asking for leases", &self.scripts.request, &arguments).await?)?)
+    }
+
+    async fn release_all(&self, releases: &[Release]) -> Result<(), StoreError> {
+        let mut arguments = Vec::new();
+        for Release { lease, keep_for } in releases {
+            let LeaseIdText { feed, partition } = LeaseIdText::of(lease);
+            let keep_for = keep_for.as_ref().map_or_else(String::new, HostName::to_string);
+            arguments.extend([
+                feed.to_owned(),
+                partition,
+                lease.session.to_string(),
+                lease.epoch.to_string(),
+                keep_for,
+            ]);
+        }
+        self.run_with("releasing leases", &self.scripts.release, &arguments).await?;
         Ok(())
     }
 

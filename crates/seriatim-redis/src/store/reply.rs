@@ -1,12 +1,16 @@
 //! What the store's scripts answer, and how what they keep is written.
 
+use std::time::Duration;
+
 use redis::Value;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use seriatim::change::{Change, Position};
-use seriatim::lease::{HostView, Lease, LeaseId, LeaseView, Liveness, Owner, View};
-use seriatim::name::{Epoch, FeedName, HostName, Partition};
-use seriatim::store::{Discarded, Discarding, ParkedFailure, ParkedObject, ParkedState, Renewal, Session};
+use seriatim::lease::{
+    EXPIRE_UNSAID, HostView, Lease, LeaseId, LeaseView, Liveness, Mark, Owner, Pulse, Sighting, View,
+};
+use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId};
+use seriatim::store::{Discarded, Discarding, ParkedFailure, ParkedObject, ParkedState, Session};
 
 use crate::parts::{Parts, Result, list, session, strange};
 
@@ -38,15 +42,48 @@ pub(super) fn feeds(answer: Value) -> Result<Vec<FeedName>> {
     Ok(feeds)
 }
 
-/// The id of the last news, and everything about leases and hosts.
-pub(super) fn view(answer: Value) -> Result<(String, View)> {
-    let mut answers = list(answer)?.into_iter();
+/// The id of the last news, which is the mark, and all hosts.
+pub(super) fn pulse(answer: Value) -> Result<Pulse> {
+    pulse_of(&mut list(answer)?.into_iter())
+}
+
+fn pulse_of(answers: &mut impl Iterator<Item = Value>) -> Result<Pulse> {
     let mut next = || answers.next().ok_or_else(|| strange("a short answer"));
     let news = crate::script::string(next()?).ok_or_else(|| strange("no id of news"))?;
-    let leases = list(next()?)?.into_iter().map(lease).collect::<Result<Vec<_>>>()?;
-    let mut hosts = list(next()?)?.into_iter().map(host).collect::<Result<Vec<_>>>()?;
+    let hosts = hosts(next()?)?;
+    Ok(Pulse { mark: Mark(String::from_utf8(news).map_err(strange)?), hosts })
+}
+
+/// Hosts, by name.
+pub(super) fn hosts(answer: Value) -> Result<Vec<HostView>> {
+    let mut hosts = list(answer)?.into_iter().map(host).collect::<Result<Vec<_>>>()?;
     hosts.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok((String::from_utf8(news).map_err(strange)?, View { leases, hosts }))
+    Ok(hosts)
+}
+
+/// Everything about leases and hosts.
+pub(super) fn view(answer: Value) -> Result<View> {
+    let mut answers = list(answer)?.into_iter();
+    let Pulse { mark, hosts } = pulse_of(&mut answers)?;
+    let leases = answers.next().ok_or_else(|| strange("a short answer"))?;
+    let leases = list(leases)?.into_iter().map(lease).collect::<Result<Vec<_>>>()?;
+    Ok(View { mark, leases, hosts })
+}
+
+/// Who holds a name: nobody, or a session with its beat and expiry.
+pub(super) fn holder(answer: Value) -> Result<Option<(SessionId, u64, Duration)>> {
+    let mut parts = Parts::of(answer)?;
+    if parts.0.len() == 0 {
+        return Ok(None);
+    }
+    Ok(Some((parts.session()?, parts.number()?, expire(&parts.text()?)?)))
+}
+
+fn expire(text: &str) -> Result<Duration> {
+    match text {
+        "" => Ok(EXPIRE_UNSAID),
+        milliseconds => milliseconds.parse().map(Duration::from_millis).map_err(strange),
+    }
 }
 
 fn lease(answer: Value) -> Result<LeaseView> {
@@ -70,33 +107,35 @@ fn host(answer: Value) -> Result<HostView> {
         beat: parts.number()?,
         seen_at: parts.time()?,
         troubles: from_json(&parts.text()?)?,
+        expire: expire(&parts.text()?)?,
+        progress: parts.number()?,
         liveness: Liveness::Unknown,
     })
 }
 
-/// A lease that was acquired; nothing when somebody was faster.
-pub(super) fn acquired(answer: Value, id: &LeaseId, by: &Session) -> Result<Option<Lease>> {
+/// The leases that were acquired; nothing for one when somebody was faster.
+pub(super) fn acquired(answer: Value, seen: &[Sighting], by: &Session) -> Result<Vec<Option<Lease>>> {
     let mut parts = Parts::of(answer)?;
-    if parts.0.len() == 0 {
-        return Ok(None);
-    }
-    let (epoch, position) = (Epoch(parts.number()?), Position::text(&parts.text()?));
-    Ok(Some(Lease { id: id.clone(), session: by.id.clone(), epoch, position }))
+    let mut lease = |seen: &Sighting| {
+        let (epoch, position) = (parts.text()?, parts.text()?);
+        if epoch.is_empty() {
+            return Ok(None);
+        }
+        let epoch = Epoch(epoch.parse().map_err(strange)?);
+        let (id, session) = (seen.lease.id.clone(), by.id.clone());
+        Ok(Some(Lease { id, session, epoch, position: Position::text(&position) }))
+    };
+    seen.iter().map(&mut lease).collect()
 }
 
-/// One answer for each lease.
-pub(super) fn renewals(answer: Value) -> Result<Vec<Renewal>> {
+/// One answer for each lease that was asked for.
+pub(super) fn asked(answer: Value) -> Result<Vec<bool>> {
     let mut parts = Parts::of(answer)?;
-    let mut renewals = Vec::new();
+    let mut asked = Vec::new();
     while parts.0.len() > 0 {
-        let text = parts.text()?;
-        renewals.push(match text.strip_prefix('+') {
-            None => Renewal::Lost,
-            Some("") => Renewal::Kept { hand_over_to: None },
-            Some(host) => Renewal::Kept { hand_over_to: Some(HostName::new(host).map_err(strange)?) },
-        });
+        asked.push(parts.text()? == "1");
     }
-    Ok(renewals)
+    Ok(asked)
 }
 
 /// The parked objects of a feed.

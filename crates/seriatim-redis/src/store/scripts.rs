@@ -15,10 +15,12 @@ macro_rules! script {
 /// All of them.
 pub(super) struct Scripts {
     pub(super) identity: Script,
+    pub(super) older: Script,
     pub(super) join: Script,
     pub(super) leave: Script,
     pub(super) ensure: Script,
     pub(super) feeds: Script,
+    pub(super) pulse: Script,
     pub(super) view: Script,
     pub(super) acquire: Script,
     pub(super) renew: Script,
@@ -39,10 +41,12 @@ impl Scripts {
     pub(super) fn new() -> Self {
         Scripts {
             identity: script!("identity.lua"),
+            older: script!("older.lua"),
             join: script!("join.lua"),
             leave: script!("leave.lua"),
             ensure: script!("ensure.lua"),
             feeds: script!("feeds.lua"),
+            pulse: script!("pulse.lua"),
             view: script!("view.lua"),
             acquire: script!("acquire.lua"),
             renew: script!("renew.lua"),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use seriatim::lease::{HostView, Liveness};
+use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
 use seriatim::name::{FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::source::queue::{
@@ -185,7 +185,8 @@ impl Queue for SqliteQueue {
         match holder {
             None => Ok(session),
             Some((session, beat)) => {
-                Err(JoinError::NameTaken { host: worker.clone(), session, beat, liveness: Liveness::Unknown })
+                let (host, expire, liveness) = (worker.clone(), EXPIRE_UNSAID, Liveness::Unknown);
+                Err(JoinError::NameTaken { host, session, beat, expire, liveness })
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What each operation of the queue does, inside a transaction.
 
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row};
-use seriatim::lease::{HostView, Liveness};
+use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
 use seriatim::name::{Epoch, FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, Link};
 use seriatim::source::queue::{
@@ -145,6 +145,8 @@ impl<'a> Operations<'a> {
                 session: rows::session_id(row, 1)?,
                 feeds: Vec::new(),
                 beat: rows::number(row, 2)?,
+                expire: EXPIRE_UNSAID,
+                progress: 0,
                 seen_at: rows::time(row, 3)?,
                 troubles: Vec::new(),
                 liveness: Liveness::Unknown,

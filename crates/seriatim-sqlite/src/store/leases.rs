@@ -2,11 +2,11 @@
 
 use rusqlite::{Connection, OptionalExtension, Result};
 use seriatim::change::Position;
-use seriatim::lease::{Lease, LeaseId, LeaseView, Owner};
+use seriatim::lease::{Lease, LeaseId, LeaseView, Mark, Owner, Sighting};
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId};
-use seriatim::store::{OnRewind, Renewal, Session};
+use seriatim::store::{OnRewind, Release, Session};
 
-use super::rows;
+use super::{hosts, rows};
 
 const FEED_INSERT: &str = include_str!("../../queries/feed_insert.sql");
 const FEED_PARTITIONS: &str = include_str!("../../queries/feed_partitions.sql");
@@ -17,7 +17,8 @@ const INSERT: &str = include_str!("../../queries/lease_insert.sql");
 const LIST: &str = include_str!("../../queries/lease_list.sql");
 const READ: &str = include_str!("../../queries/lease_read.sql");
 const ACQUIRE: &str = include_str!("../../queries/lease_acquire.sql");
-const RENEW: &str = include_str!("../../queries/lease_renew.sql");
+const MOVED: &str = include_str!("../../queries/leases_moved.sql");
+const MARK: &str = include_str!("../../queries/leases_mark.sql");
 const REQUEST: &str = include_str!("../../queries/lease_request.sql");
 const RELEASE: &str = include_str!("../../queries/lease_release.sql");
 const REWIND: &str = include_str!("../../queries/lease_rewind.sql");
@@ -43,10 +44,26 @@ pub(super) fn ensure(
     }
     let start = start.to_string();
     let mut insert = connection.prepare_cached(INSERT)?;
+    let mut made = 0;
     for partition in 0..partitions {
-        insert.execute((feed.as_str(), partition, &start))?;
+        made += insert.execute((feed.as_str(), partition, &start))?;
+    }
+    if made > 0 {
+        have_moved(connection)?;
     }
     Ok(Ensured::Done)
+}
+
+/// Tells everybody that leases are not as they were.
+pub(super) fn have_moved(connection: &Connection) -> Result<()> {
+    connection.prepare_cached(MOVED)?.execute([])?;
+    Ok(())
+}
+
+/// What [`have_moved`] moves.
+pub(super) fn mark(connection: &Connection) -> Result<Mark> {
+    let moved: i64 = connection.prepare_cached(MARK)?.query_row([], |row| row.get(0))?;
+    Ok(Mark(moved.to_string()))
 }
 
 /// All feeds, by name.
@@ -143,11 +160,27 @@ pub(super) fn is_owned(connection: &Connection, lease: &Lease) -> Result<bool> {
     Ok(current.is_some_and(|now| now.epoch == lease.epoch && now.session.as_ref() == Some(&lease.session)))
 }
 
-/// Takes a lease that is as it was seen, for a session that holds its host's name.
-pub(super) fn acquire(connection: &Connection, session: &Session, seen: &LeaseView) -> Result<Option<Lease>> {
+/// Takes leases that are as they were seen, for a session that holds its host's name.
+pub(super) fn acquire_all(
+    connection: &Connection,
+    session: &Session,
+    seen: &[Sighting],
+) -> Result<Vec<Option<Lease>>> {
     let (host, id) = (session.host.as_str(), session.id.as_str());
     let joined: bool = connection.query_row(HOST_JOINED, (host, id), |row| row.get(0))?;
-    let Some(current) = current(connection, &seen.id)?.filter(|_| joined) else { return Ok(None) };
+    if !joined {
+        return Ok(vec![None; seen.len()]);
+    }
+    let leases = seen.iter().map(|seen| acquire(connection, session, seen)).collect::<Result<Vec<_>>>()?;
+    if leases.iter().any(Option::is_some) {
+        have_moved(connection)?;
+    }
+    Ok(leases)
+}
+
+fn acquire(connection: &Connection, session: &Session, seen: &Sighting) -> Result<Option<Lease>> {
+    let Sighting { lease: seen, beat } = seen;
+    let Some(current) = current(connection, &seen.id)? else { return Ok(None) };
     if current.was_acquired(&session.id, seen) {
         let epoch = current.epoch;
         return Ok(Some(current.into_lease(&seen.id, &session.id, epoch)));
@@ -155,35 +188,49 @@ pub(super) fn acquire(connection: &Connection, session: &Session, seen: &LeaseVi
     if !current.is_as_seen(seen) || current.version != seen.version {
         return Ok(None);
     }
-    connection.execute(ACQUIRE, (seen.id.feed.as_str(), seen.id.partition.0, host, id))?;
+    // The owner's sign of life counts, not the taker's own.
+    if let Some(owner) = seen.owner.as_ref().filter(|owner| owner.session != session.id)
+        && let Some(now) = hosts::beat(connection, &owner.session)?
+        && Some(now) != *beat
+    {
+        return Ok(None);
+    }
+    let mut statement = connection.prepare_cached(ACQUIRE)?;
+    let (host, id) = (session.host.as_str(), session.id.as_str());
+    statement.execute((seen.id.feed.as_str(), seen.id.partition.0, host, id))?;
     Ok(Some(current.into_lease(&seen.id, &session.id, seen.epoch.next())))
 }
 
-/// Moves a lease's version, if it is still this owner's.
-pub(super) fn renew(connection: &Connection, lease: &Lease) -> Result<Renewal> {
-    let mut statement = connection.prepare_cached(RENEW)?;
-    let renewed = statement.query_row(owner(lease), |row| rows::optional(row, 0, rows::host_name));
-    Ok(match renewed.optional()? {
-        Some(hand_over_to) => Renewal::Kept { hand_over_to },
-        None => Renewal::Lost,
-    })
-}
-
-/// Notes who wants a lease that is as it was seen, unless somebody else has asked.
-pub(super) fn request_hand_over(connection: &Connection, seen: &LeaseView, to: &HostName) -> Result<bool> {
-    let current = current(connection, &seen.id)?;
-    if !current.is_some_and(|current| current.is_as_seen(seen) && current.may_be_asked_for(to)) {
-        return Ok(false);
+/// Notes who wants leases that are as they were seen, unless somebody else has asked.
+pub(super) fn request_all(connection: &Connection, seen: &[LeaseView], to: &HostName) -> Result<Vec<bool>> {
+    let mut statement = connection.prepare_cached(REQUEST)?;
+    let mut asked = Vec::new();
+    for seen in seen {
+        let current = current(connection, &seen.id)?;
+        let may = current.is_some_and(|current| current.is_as_seen(seen) && current.may_be_asked_for(to));
+        if may {
+            statement.execute((seen.id.feed.as_str(), seen.id.partition.0, to.as_str()))?;
+        }
+        asked.push(may);
     }
-    connection.execute(REQUEST, (seen.id.feed.as_str(), seen.id.partition.0, to.as_str()))?;
-    Ok(true)
+    if asked.contains(&true) {
+        have_moved(connection)?;
+    }
+    Ok(asked)
 }
 
-/// Sets a lease free, if it is still this owner's.
-pub(super) fn release(connection: &Connection, lease: &Lease, keep_for: Option<&HostName>) -> Result<()> {
-    let (feed, partition, session, epoch) = owner(lease);
-    let keep_for = keep_for.map(HostName::as_str);
-    connection.execute(RELEASE, (feed, partition, session, epoch, keep_for))?;
+/// Sets leases free that are still their owner's.
+pub(super) fn release_all(connection: &Connection, releases: &[Release]) -> Result<()> {
+    let mut statement = connection.prepare_cached(RELEASE)?;
+    let mut released = 0;
+    for Release { lease, keep_for } in releases {
+        let (feed, partition, session, epoch) = owner(lease);
+        let keep_for = keep_for.as_ref().map(HostName::as_str);
+        released += statement.execute((feed, partition, session, epoch, keep_for))?;
+    }
+    if released > 0 {
+        have_moved(connection)?;
+    }
     Ok(())
 }
 
@@ -197,6 +244,7 @@ pub(super) fn rewind(
     let Some(current) = current(connection, &seen.id)? else { return Ok(false) };
     if current.is_as_seen(seen) && current.version == seen.version {
         connection.execute(REWIND, (seen.id.feed.as_str(), seen.id.partition.0, position.to_string()))?;
+        have_moved(connection)?;
         if parked == OnRewind::DropParked {
             super::parked::drop_partition(connection, &seen.id)?;
         }

@@ -18,6 +18,7 @@ mod news;
 mod parked;
 pub(crate) mod rows;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +26,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 use seriatim::change::{Change, Position};
-use seriatim::lease::{Lease, LeaseView, View};
+use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
-    ParkedObject, Renewal, Session, Store, StoreError,
+    ParkedObject, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -48,6 +49,7 @@ const COMPONENT: Component = Component {
     migrations: &[
         include_str!("../../migrations/store/0001_store.sql"),
         include_str!("../../migrations/store/0002_parked.sql"),
+        include_str!("../../migrations/store/0003_sessions.sql"),
     ],
 };
 const IDENTITY_INSERT: &str = include_str!("../../queries/store_identity_insert.sql");
@@ -186,22 +188,32 @@ impl Store for SqliteStore {
         })
     }
 
+    async fn older_hosts(&self, silent: &[(SessionId, u64)]) -> Result<Vec<HostView>, StoreError> {
+        let (silent, locks) = (silent.to_vec(), self.locks.clone());
+        self.write("looking for older hosts in", move |transaction| {
+            hosts::older(transaction, &locks, &silent)
+        })
+        .await
+    }
+
     async fn join(
         &self,
         host: &HostName,
         feeds: &[FeedName],
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
-        let entry = hosts::Entry::new(host, feeds, replacing);
+        let session = Session::new(host, feeds, expire);
+        let entry = hosts::Entry::new(&session, replacing);
         let locks = self.locks.clone();
         match self.write("joining", move |transaction| hosts::join(transaction, &locks, &entry)).await? {
             // The lock is kept only here: if nobody waits for the answer any more, the session is dead at once.
-            Joined::In { session, lock } => {
-                self.locks.keep(&session, lock);
-                Ok(Session { host: host.clone(), id: session, feeds: feeds.to_vec(), troubles: Vec::new() })
+            Joined::In { lock } => {
+                self.locks.keep(&session.id, lock);
+                Ok(session)
             }
-            Joined::Taken { session, beat, liveness } => {
-                Err(JoinError::NameTaken { host: host.clone(), session, beat, liveness })
+            Joined::Taken(hosts::Holder { session, beat, expire, liveness }) => {
+                Err(JoinError::NameTaken { host: host.clone(), session, beat, expire, liveness })
             }
             Joined::NoLock(cause) => Err(liveness::cannot_lock(self.locks.folder(), &cause).into()),
         }
@@ -246,54 +258,61 @@ impl Store for SqliteStore {
         self.read("listing the feeds of", |transaction| leases::feeds(transaction)).await
     }
 
+    async fn pulse(&self) -> Result<Pulse, StoreError> {
+        let news = Arc::clone(&self.news);
+        let rows = self.read("looking at the hosts of", move |transaction| {
+            news.note(transaction)?;
+            Ok((leases::mark(transaction)?, hosts::list(transaction)?))
+        });
+        let (mark, hosts) = rows.await?;
+        Ok(Pulse { mark, hosts: hosts.into_iter().map(|host| hosts::judged(host, &self.locks)).collect() })
+    }
+
     async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
         let (feeds, news) = (feeds.to_vec(), Arc::clone(&self.news));
         let rows = self.read("reading the leases of", move |transaction| {
             news.note(transaction)?;
-            Ok((leases::list(transaction, &feeds)?, hosts::list(transaction)?))
+            Ok((leases::mark(transaction)?, leases::list(transaction, &feeds)?, hosts::list(transaction)?))
         });
-        let (leases, hosts) = rows.await?;
+        let (mark, leases, hosts) = rows.await?;
         let hosts = hosts.into_iter().map(|host| hosts::judged(host, &self.locks)).collect();
-        Ok(View { leases, hosts })
+        Ok(View { mark, leases, hosts })
     }
 
-    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
-        let (session, seen, locks) = (session.clone(), seen.clone(), self.locks.clone());
-        self.write("acquiring a lease in", move |transaction| {
-            let lease = leases::acquire(transaction, &session, &seen)?;
-            if let (Some(_), Some(owner)) = (&lease, &seen.owner) {
-                hosts::bury_if_dead(transaction, &locks, &owner.session)?;
+    async fn acquire_all(
+        &self,
+        session: &Session,
+        seen: &[Sighting],
+    ) -> Result<Vec<Option<Lease>>, StoreError> {
+        let (session, seen, locks) = (session.clone(), seen.to_vec(), self.locks.clone());
+        self.write("acquiring leases in", move |transaction| {
+            let leases = leases::acquire_all(transaction, &session, &seen)?;
+            let taken = seen.iter().zip(&leases).filter(|(_, lease)| lease.is_some());
+            let from: BTreeSet<&SessionId> =
+                taken.filter_map(|(seen, _)| seen.lease.owner.as_ref()).map(|owner| &owner.session).collect();
+            for owner in from {
+                hosts::bury_if_dead(transaction, &locks, owner)?;
             }
-            Ok(lease)
+            Ok(leases)
         })
         .await
     }
 
-    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
-        let (session, leases) = (session.clone(), leases.to_vec());
-        self.write("renewing leases in", move |transaction| {
-            if !hosts::renew(transaction, &session)? {
-                return Ok(vec![Renewal::Lost; leases.len()]);
-            }
-            leases.iter().map(|lease| leases::renew(transaction, lease)).collect()
-        })
-        .await
+    async fn renew(&self, session: &Session) -> Result<Renewal, StoreError> {
+        let session = session.clone();
+        self.write("renewing a host in", move |transaction| hosts::renew(transaction, &session)).await
     }
 
-    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
-        let (seen, to) = (seen.clone(), to.clone());
-        self.write("asking for a lease in", move |transaction| {
-            leases::request_hand_over(transaction, &seen, &to)
-        })
-        .await
+    async fn request_all(&self, seen: &[LeaseView], to: &HostName) -> Result<Vec<bool>, StoreError> {
+        let (seen, to) = (seen.to_vec(), to.clone());
+        self.write("asking for leases in", move |transaction| leases::request_all(transaction, &seen, &to))
+            .await
     }
 
-    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
-        let (lease, keep_for) = (lease.clone(), keep_for.cloned());
-        self.write("releasing a lease in", move |transaction| {
-            leases::release(transaction, &lease, keep_for.as_ref())
-        })
-        .await
+    async fn release_all(&self, releases: &[Release]) -> Result<(), StoreError> {
+        let releases = releases.to_vec();
+        self.write("releasing leases in", move |transaction| leases::release_all(transaction, &releases))
+            .await
     }
 
     async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
@@ -392,6 +411,7 @@ impl Store for SqliteStore {
         let feed = feed.clone();
         self.write("forgetting a feed in", move |transaction| {
             leases::forget(transaction, &feed)?;
+            leases::have_moved(transaction)?;
             discarded::forget(transaction, &feed)?;
             chain::forget(transaction, &feed)?;
             parked::forget(transaction, &feed)

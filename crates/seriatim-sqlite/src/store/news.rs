@@ -14,7 +14,7 @@ pub(super) struct News(Mutex<Option<Sight>>);
 struct Sight {
     /// Moves with every commit of another connection to the file, also those that are not about leases.
     data_version: i64,
-    ownership: (f64, i64, i64, Option<String>),
+    ownership: (i64, Option<String>),
 }
 
 impl News {
@@ -42,7 +42,7 @@ fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("pragma data_version")?.query_row([], |row| row.get(0))
 }
 
-fn ownership(connection: &Connection) -> rusqlite::Result<(f64, i64, i64, Option<String>)> {
+fn ownership(connection: &Connection) -> rusqlite::Result<(i64, Option<String>)> {
     let mut statement = connection.prepare_cached(OWNERSHIP)?;
-    statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+    statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
 }

@@ -97,6 +97,9 @@ pub(super) fn retry(connection: &Connection, feed: &FeedName, key: Option<&Key>)
     let object = key.map(Key::identity);
     let marked = connection.prepare_cached(RETRY)?.execute((feed.as_str(), &object))?;
     connection.prepare_cached(RETRY_ASK)?.execute((feed.as_str(), &object))?;
+    if marked > 0 {
+        super::leases::have_moved(connection)?;
+    }
     Ok(marked as u64)
 }
 

@@ -68,3 +68,8 @@ pub(crate) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize)
 pub(crate) fn to_json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("names, numbers and lists of them always serialize")
 }
+
+/// A time span as SQLite keeps it.
+pub(crate) fn milliseconds(span: std::time::Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}

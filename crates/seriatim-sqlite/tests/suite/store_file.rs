@@ -74,15 +74,15 @@ async fn many_who_open_a_new_file_at_once_make_one_store() {
 async fn a_file_that_somebody_else_has_locked_is_worth_another_try() {
     let file = File::new();
     let store = file.store().await;
-    let (session, lease) = own(&store, "ada").await;
+    let (session, _) = own(&store, "ada").await;
     let writer = file.sqlite();
     writer.execute_batch("begin immediate").unwrap();
-    let refused = store.renew(&session, std::slice::from_ref(&lease)).await.unwrap_err();
+    let refused = store.renew(&session).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused}");
     assert!(refused.to_string().contains("locked by another process"), "{refused}");
     assert!(store.view(&[]).await.is_ok(), "readers do not wait for writers");
     writer.execute_batch("rollback").unwrap();
-    store.renew(&session, &[lease]).await.unwrap();
+    store.renew(&session).await.unwrap();
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use seriatim::lease::Liveness;
 use seriatim::store::JoinError;
 use seriatim_sqlite::SqliteStore;
 
-use crate::support::{File, host, join, own, see};
+use crate::support::{EXPIRE, File, host, join, own, see, sight};
 
 const FILE: &str = "SERIATIM_TEST_FILE";
 
@@ -51,16 +51,16 @@ async fn a_killed_process_is_dead_and_its_lease_and_name_are_to_be_had_at_once()
     let session = join(&store, "parent").await;
     assert_eq!(liveness_of(&store, "child").await, Some(Liveness::Alive));
     assert!(matches!(
-        store.join(&host("child"), &[], None).await,
+        store.join(&host("child"), &[], EXPIRE, None).await,
         Err(JoinError::NameTaken { liveness: Liveness::Alive, .. })
     ));
 
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(liveness_of(&store, "child").await, Some(Liveness::Dead));
-    let seen = see(&store).await;
+    let seen = sight(&store).await;
     let lease = store.acquire(&session, &seen).await.unwrap().unwrap();
-    assert_eq!(lease.epoch, seen.epoch.next());
+    assert_eq!(lease.epoch, seen.lease.epoch.next());
     assert_eq!(liveness_of(&store, "child").await, None, "the dead are buried by who takes their lease");
     assert_eq!(file.host_files(), 1);
     join(&store, "child").await;
@@ -100,7 +100,7 @@ async fn a_missing_lock_file_proves_nothing() {
     let session = join(&store, "ada").await;
     std::fs::remove_file(file.path().with_file_name("shop.db-hosts").join(session.id.as_str())).unwrap();
     assert_eq!(liveness_of(&other, "ada").await, Some(Liveness::Unknown));
-    let refused = other.join(&host("ada"), &[], None).await;
+    let refused = other.join(&host("ada"), &[], EXPIRE, None).await;
     assert!(matches!(refused, Err(JoinError::NameTaken { liveness: Liveness::Unknown, .. })));
 }
 
@@ -124,7 +124,7 @@ async fn a_join_that_nobody_waited_for_does_not_hold_the_name() {
     let name = host("ada");
     {
         // Polled once, so that it is under way; dropped before its answer comes.
-        let mut joining = store.join(&name, &[], None);
+        let mut joining = store.join(&name, &[], EXPIRE, None);
         assert!(
             std::future::poll_fn(|context| std::task::Poll::Ready(joining.as_mut().poll(context)))
                 .await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use seriatim::handler::Context;
-use seriatim::lease::{Lease, LeaseView};
+use seriatim::lease::{Lease, LeaseView, Sighting};
 use seriatim::store::{Session, Store};
 use seriatim::{Change, Columns, FeedName, HostName, Key, Op, Partition, Position, Row, Value};
 use seriatim_sqlite::{SqliteStore, rusqlite};
@@ -54,19 +54,28 @@ pub fn host(name: &str) -> HostName {
     HostName::new(name).unwrap()
 }
 
+/// The expiry that hosts of these tests publish.
+pub const EXPIRE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// The first lease with its owner's sign of life, as whoever takes it has seen it.
+pub async fn sight(store: &SqliteStore) -> Sighting {
+    let view = store.view(&[feed()]).await.unwrap();
+    view.sighting(&view.leases[0])
+}
+
 pub async fn see(store: &SqliteStore) -> LeaseView {
     store.view(&[feed()]).await.unwrap().leases.remove(0)
 }
 
 pub async fn join(store: &SqliteStore, name: &str) -> Session {
-    store.join(&host(name), &[feed()], None).await.unwrap()
+    store.join(&host(name), &[feed()], EXPIRE, None).await.unwrap()
 }
 
 /// Joins, and takes the only lease of a feed that is made for it.
 pub async fn own(store: &SqliteStore, name: &str) -> (Session, Lease) {
     store.ensure(&feed(), 1, &Position::number(0)).await.unwrap();
     let session = join(store, name).await;
-    let lease = store.acquire(&session, &see(store).await).await.unwrap().unwrap();
+    let lease = store.acquire(&session, &sight(store).await).await.unwrap().unwrap();
     (session, lease)
 }
 

@@ -6,7 +6,7 @@ use seriatim::store::{Checkpoint, ParkedFailure, Parking, Store, StoreError};
 use seriatim::{Change, Failure, Position, Value};
 use seriatim_sqlite::{SqliteStore, in_transaction, rusqlite};
 
-use crate::support::{File, change, context, join, own, see};
+use crate::support::{File, change, context, join, own, see, sight};
 
 const SEEN: &str = "select count(*) from seen";
 
@@ -56,7 +56,7 @@ async fn a_zombie_has_no_effect() {
     let store = shop(&file).await;
     let (_, zombie) = own(&store, "ada").await;
     let bob = join(&store, "bob").await;
-    let owner = store.acquire(&bob, &see(&store).await).await.unwrap().unwrap();
+    let owner = store.acquire(&bob, &sight(&store).await).await.unwrap().unwrap();
     let handler = in_transaction(&store, |_: &[Change], _: &Transaction<'_>| panic!("the fence comes first"));
     let refused = handler.handle_and_checkpoint(&one(1), &to(1), &context(&zombie)).await;
     assert!(matches!(refused, Err(CommitError::Fenced { by }) if by == owner.epoch), "{refused:?}");

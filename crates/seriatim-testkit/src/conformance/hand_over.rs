@@ -1,18 +1,19 @@
 //! A planned hand-over: asked for, granted, kept for who asked.
 
-use seriatim::store::Renewal;
-
 use super::stage::{host, take};
 use super::{Harness, Stage};
 
-/// The owner needs no extra call to hear of it.
-pub async fn a_request_reaches_the_owner_with_its_renewal(harness: &impl Harness) {
+/// The owner sees it with its next look, and asking for many is one call.
+pub async fn a_request_reaches_the_owner_with_its_look(harness: &impl Harness) {
     let stage = Stage::set(harness).await;
-    let lease = stage.ada_takes(0).await;
-    assert!(stage.other.request_hand_over(&stage.see(0).await, &stage.bob.host).await.unwrap());
-    let renewed = stage.store.renew(&stage.ada, &[lease]).await.unwrap();
-    assert_eq!(renewed, [Renewal::Kept { hand_over_to: Some(stage.bob.host.clone()) }]);
-    assert_eq!(stage.see(0).await.hand_over_to, Some(stage.bob.host.clone()));
+    stage.ada_takes(0).await;
+    stage.ada_takes(1).await;
+    let early = stage.see(1).await;
+    stage.ada_takes(1).await;
+    let seen = [stage.see(0).await, early, stage.see(2).await];
+    assert_eq!(stage.other.request_all(&seen, &stage.bob.host).await.unwrap(), [true, false, true]);
+    let asked = [stage.see(0).await.hand_over_to, stage.see(1).await.hand_over_to];
+    assert_eq!(asked, [Some(stage.bob.host.clone()), None]);
 }
 
 /// Asking again, as after a lost answer, is fine; somebody else comes too late.
@@ -51,7 +52,7 @@ pub async fn acquiring_answers_the_request(harness: &impl Harness) {
     let lease = stage.ada_takes(0).await;
     assert!(stage.other.request_hand_over(&stage.see(0).await, &stage.bob.host).await.unwrap());
     stage.store.release(&lease, Some(&stage.bob.host)).await.unwrap();
-    let next = take(&*stage.other, &stage.bob, &stage.see(0).await).await;
+    let next = take(&*stage.other, &stage.bob, &stage.sight(0).await).await;
     assert_eq!(next.epoch, lease.epoch.next());
     assert_eq!(stage.see(0).await.hand_over_to, None);
 }

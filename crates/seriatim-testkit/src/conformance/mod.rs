@@ -48,11 +48,11 @@ macro_rules! conformance {
             hosts: two_handles_see_one_identity, a_name_belongs_to_one_host, of_many_who_join_under_one_name_one_comes_in,
                 a_name_is_taken_over_by_naming_its_session, naming_another_session_takes_no_name_over,
                 a_holder_that_has_beaten_since_keeps_its_name,
-                a_replaced_session_finds_its_leases_lost, a_replaced_session_cannot_checkpoint,
+                a_replaced_session_cannot_renew, a_replaced_session_cannot_checkpoint,
                 a_replaced_session_acquires_nothing,
                 a_host_that_left_is_gone_and_its_leases_are_free, leaving_twice_is_harmless,
                 leaving_after_being_replaced_leaves_the_successor_alone, beats_move_with_every_renewal,
-                hosts_are_listed_by_name_with_their_feeds, a_renewal_tells_what_keeps_a_host_from_going_on, a_dead_host_is_known_where_the_store_can_tell;
+                a_host_publishes_its_expiry_and_its_progress, hosts_are_listed_by_name_with_their_feeds, a_renewal_tells_what_keeps_a_host_from_going_on, a_dead_host_is_known_where_the_store_can_tell;
             feeds: a_new_feed_starts_where_it_is_told, ensuring_again_keeps_positions,
                 another_number_of_partitions_is_refused, many_who_ensure_at_once_make_one_feed,
                 feeds_are_listed_by_name, a_view_has_the_leases_asked_for_in_order,
@@ -61,13 +61,14 @@ macro_rules! conformance {
             epochs: acquiring_raises_the_epoch, of_many_who_acquire_at_once_one_wins, a_lease_seen_too_early_is_not_acquired,
                 repeating_an_acquire_returns_the_same_lease, acquiring_ones_own_lease_again_raises_the_epoch,
                 releasing_keeps_position_and_epoch, releasing_twice_is_harmless, a_lease_that_is_not_there_is_not_acquired,
-                versions_move_with_every_renewal,
-                a_lease_that_was_renewed_since_it_was_seen_is_not_acquired;
-            fencing: a_zombie_cannot_checkpoint, a_zombie_cannot_renew, a_zombie_cannot_release, an_owners_own_old_epoch_cannot_write,
+                a_renewal_writes_to_no_lease, a_lease_whose_owner_has_beaten_since_it_was_seen_is_not_acquired,
+                many_leases_are_acquired_in_one_call, many_leases_are_released_in_one_call,
+                the_mark_moves_with_all_that_owners_have_to_know, the_mark_stands_still_while_owners_work;
+            fencing: a_zombie_cannot_checkpoint, a_zombie_cannot_release, an_owners_own_old_epoch_cannot_write,
                 a_lease_given_up_cannot_checkpoint, a_fenced_checkpoint_parks_nothing, a_checkpoint_is_seen_by_everybody,
                 repeating_a_checkpoint_is_harmless, renewing_and_checkpointing_at_once_never_fight,
                 a_forgotten_feed_cannot_be_checkpointed;
-            hand_over: a_request_reaches_the_owner_with_its_renewal, the_first_who_asks_is_heard,
+            hand_over: a_request_reaches_the_owner_with_its_look, the_first_who_asks_is_heard,
                 asking_for_a_lease_that_changed_hands_is_refused, a_lease_is_kept_for_who_asked,
                 acquiring_answers_the_request;
             parked: parked_changes_come_back_whole_and_in_order, parking_twice_keeps_one, an_object_keeps_its_time_and_shows_its_last_failure,

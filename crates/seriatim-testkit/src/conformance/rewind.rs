@@ -64,8 +64,8 @@ pub async fn repeating_a_rewind_is_harmless(harness: &impl Harness) {
 /// Somebody may be about to acquire it as it was.
 pub async fn rewinding_a_free_lease_raises_its_epoch(harness: &impl Harness) {
     let stage = Stage::set(harness).await;
-    let early = stage.see(0).await;
-    assert!(stage.store.rewind(&early, &at(3), OnRewind::KeepParked).await.unwrap());
+    let early = stage.sight(0).await;
+    assert!(stage.store.rewind(&early.lease, &at(3), OnRewind::KeepParked).await.unwrap());
     assert_eq!(stage.see(0).await.epoch, Epoch(1));
     assert_eq!(stage.other.acquire(&stage.bob, &early).await.unwrap(), None);
 }

@@ -1,14 +1,18 @@
 //! What most promises need: two hosts with a handle each, and a feed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seriatim::change::{Change, Op, Position};
-use seriatim::lease::{Lease, LeaseView};
+use seriatim::lease::{Lease, LeaseView, Sighting};
 use seriatim::name::{FeedName, HostName, Partition};
 use seriatim::store::{Checkpoint, ParkedFailure, ParkedState, Parking, Session, Store};
 use seriatim::value::{Columns, Key, Row, Value};
 
 use super::Harness;
+
+/// The expiry that hosts of these tests publish.
+pub(super) const EXPIRE: Duration = Duration::from_millis(10_007);
 
 /// Ada and Bob, each with a handle on one store, and the feed `totals` of four partitions at position 10.
 pub struct Stage {
@@ -31,8 +35,8 @@ impl Stage {
         let feed = feed("totals");
         store.ensure(&feed, 4, &at(10)).await.expect("a new feed");
         let feeds = std::slice::from_ref(&feed);
-        let ada = store.join(&host("ada"), feeds, None).await.expect("a free name");
-        let bob = other.join(&host("bob"), feeds, None).await.expect("a free name");
+        let ada = store.join(&host("ada"), feeds, EXPIRE, None).await.expect("a free name");
+        let bob = other.join(&host("bob"), feeds, EXPIRE, None).await.expect("a free name");
         Stage { store, ada, other, bob, feed }
     }
 
@@ -43,19 +47,26 @@ impl Stage {
         view.leases.into_iter().find(of_partition).expect("a lease for each partition")
     }
 
+    /// A lease as everybody sees it now, with its owner's sign of life.
+    pub async fn sight(&self, partition: u32) -> Sighting {
+        let view = self.store.view(std::slice::from_ref(&self.feed)).await.expect("a view");
+        let of_partition = |lease: &&LeaseView| lease.id.partition == Partition(partition);
+        view.sighting(view.leases.iter().find(of_partition).expect("a lease for each partition"))
+    }
+
     /// Ada takes a lease.
     pub async fn ada_takes(&self, partition: u32) -> Lease {
-        take(&*self.store, &self.ada, &self.see(partition).await).await
+        take(&*self.store, &self.ada, &self.sight(partition).await).await
     }
 
     /// Bob takes a lease, whoever has it.
     pub async fn bob_takes(&self, partition: u32) -> Lease {
-        take(&*self.other, &self.bob, &self.see(partition).await).await
+        take(&*self.other, &self.bob, &self.sight(partition).await).await
     }
 }
 
 /// Takes a lease that nobody else is after.
-pub(super) async fn take(store: &dyn Store, session: &Session, seen: &LeaseView) -> Lease {
+pub(super) async fn take(store: &dyn Store, session: &Session, seen: &Sighting) -> Lease {
     store.acquire(session, seen).await.expect("a store that works").expect("nobody was faster")
 }
 

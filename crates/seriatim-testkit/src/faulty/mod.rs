@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::{Change, Position};
-use seriatim::lease::{Lease, LeaseView, View};
+use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
-    ParkedObject, Renewal, Session, Store, StoreError,
+    ParkedObject, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -126,13 +126,22 @@ impl Store for FaultyStore {
         self.pass(Operation::Identity, self.store.identity()).await
     }
 
+    async fn adopt(&self, id: &StoreId) -> Result<StoreId, StoreError> {
+        self.pass(Operation::Identity, self.store.adopt(id)).await
+    }
+
+    async fn older_hosts(&self, silent: &[(SessionId, u64)]) -> Result<Vec<HostView>, StoreError> {
+        self.pass(Operation::Join, self.store.older_hosts(silent)).await
+    }
+
     async fn join(
         &self,
         host: &HostName,
         feeds: &[FeedName],
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
-        self.pass(Operation::Join, self.store.join(host, feeds, replacing)).await
+        self.pass(Operation::Join, self.store.join(host, feeds, expire, replacing)).await
     }
 
     async fn leave(&self, session: &Session) -> Result<(), StoreError> {
@@ -155,20 +164,28 @@ impl Store for FaultyStore {
         self.pass(Operation::View, self.store.view(feeds)).await
     }
 
-    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
-        self.pass(Operation::Acquire, self.store.acquire(session, seen)).await
+    async fn pulse(&self) -> Result<Pulse, StoreError> {
+        self.pass(Operation::View, self.store.pulse()).await
     }
 
-    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
-        self.pass(Operation::Renew, self.store.renew(session, leases)).await
+    async fn acquire_all(
+        &self,
+        session: &Session,
+        seen: &[Sighting],
+    ) -> Result<Vec<Option<Lease>>, StoreError> {
+        self.pass(Operation::Acquire, self.store.acquire_all(session, seen)).await
     }
 
-    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
-        self.pass(Operation::RequestHandOver, self.store.request_hand_over(seen, to)).await
+    async fn renew(&self, session: &Session) -> Result<Renewal, StoreError> {
+        self.pass(Operation::Renew, self.store.renew(session)).await
     }
 
-    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
-        self.pass(Operation::Release, self.store.release(lease, keep_for)).await
+    async fn request_all(&self, seen: &[LeaseView], to: &HostName) -> Result<Vec<bool>, StoreError> {
+        self.pass(Operation::RequestHandOver, self.store.request_all(seen, to)).await
+    }
+
+    async fn release_all(&self, releases: &[Release]) -> Result<(), StoreError> {
+        self.pass(Operation::Release, self.store.release_all(releases)).await
     }
 
     async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {

@@ -72,7 +72,6 @@ pub enum What {
     },
     Renewed {
         session: String,
-        leases: Vec<(u32, u32, u64)>,
     },
     Released {
         feed: u32,

@@ -4,15 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::{Change, Position};
-use seriatim::lease::{Lease, LeaseId, LeaseView, Liveness, View};
+use seriatim::lease::{Lease, LeaseId, LeaseView, Liveness, Pulse, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::simulation::{Mutant, has};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, MemoryStore,
-    OnRewind, ParkedObject, Renewal, Session, Store, StoreError,
+    OnRewind, ParkedObject, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -71,15 +72,16 @@ impl ModelStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
         machine: Machine,
     ) -> Result<Session, JoinError> {
-        let mut joined = self.inner.join(host, feeds, replacing).await;
-        if let Err(JoinError::NameTaken { session, host: taken, beat, .. }) = joined {
+        let mut joined = self.inner.join(host, feeds, expire, replacing).await;
+        if let Err(JoinError::NameTaken { session, host: taken, beat, expire: its, .. }) = joined {
             let liveness = self.liveness(&session);
             joined = match liveness {
-                Liveness::Dead => self.inner.join(host, feeds, Some((&session, beat))).await,
-                _ => Err(JoinError::NameTaken { session, host: taken, beat, liveness }),
+                Liveness::Dead => self.inner.join(host, feeds, expire, Some((&session, beat))).await,
+                _ => Err(JoinError::NameTaken { session, host: taken, beat, expire: its, liveness }),
             };
         }
         let session = joined?;
@@ -94,17 +96,47 @@ impl ModelStore {
         Ok(view)
     }
 
+    async fn pulse(&self) -> Result<Pulse, StoreError> {
+        let mut pulse = self.inner.pulse().await?;
+        pulse.hosts.iter_mut().for_each(|host| host.liveness = self.liveness(&host.session));
+        Ok(pulse)
+    }
+
+    /// What is compared when a lease is taken.
+    async fn compared(&self, seen: &Sighting) -> (Option<LeaseView>, Sighting) {
+        let Ok(view) = self.inner.view(std::slice::from_ref(&seen.lease.id.feed)).await else {
+            return (None, seen.clone());
+        };
+        let now = view.leases.iter().find(|lease| lease.id == seen.lease.id).cloned();
+        let beat = now.as_ref().and_then(|now| view.sighting(now).beat);
+        let seen = match &now {
+            Some(now) if has(Mutant::AcquireWithoutCompare) => Sighting { lease: now.clone(), beat },
+            Some(_) if has(Mutant::AcquireWithoutBeat) => Sighting { beat, ..seen.clone() },
+            _ => seen.clone(),
+        };
+        (now, seen)
+    }
+
+    async fn acquire_all(
+        &self,
+        session: &Session,
+        seen: &[Sighting],
+        machine: Machine,
+    ) -> Result<Vec<Option<Lease>>, StoreError> {
+        let mut leases = Vec::new();
+        for seen in seen {
+            leases.push(self.acquire(session, seen, machine).await?);
+        }
+        Ok(leases)
+    }
+
     async fn acquire(
         &self,
         session: &Session,
-        seen: &LeaseView,
+        seen: &Sighting,
         machine: Machine,
     ) -> Result<Option<Lease>, StoreError> {
-        let before = self.lease(&seen.id).await;
-        let seen = match (&before, has(Mutant::AcquireWithoutCompare)) {
-            (Some(now), true) => now.clone(),
-            _ => seen.clone(),
-        };
+        let (before, seen) = self.compared(seen).await;
         let lease = self.inner.acquire(session, &seen).await?;
         if let (Some(lease), Some(before)) = (&lease, before)
             && before.epoch != lease.epoch
@@ -113,29 +145,25 @@ impl ModelStore {
             let (feed, partition) = (feed_number(&lease.id.feed), lease.id.partition.0);
             here().record_on(
                 machine,
-                What::Acquired { feed, partition, epoch: lease.epoch.0, from, seen: seen.epoch.0 },
+                What::Acquired { feed, partition, epoch: lease.epoch.0, from, seen: seen.lease.epoch.0 },
             );
         }
         Ok(lease)
     }
 
-    async fn renew(
-        &self,
-        session: &Session,
-        leases: &[Lease],
-        machine: Machine,
-    ) -> Result<Vec<Renewal>, StoreError> {
-        let mut renewals = self.inner.renew(session, leases).await?;
-        if has(Mutant::RenewWithoutEpoch) {
-            for renewal in renewals.iter_mut().filter(|renewal| **renewal == Renewal::Lost) {
-                *renewal = Renewal::Kept { hand_over_to: None };
-            }
+    async fn renew(&self, session: &Session, machine: Machine) -> Result<Renewal, StoreError> {
+        let renewal = self.inner.renew(session).await?;
+        if renewal == Renewal::Kept {
+            here().record_on(machine, What::Renewed { session: session.id.to_string() });
         }
-        let kept = leases.iter().zip(&renewals).filter(|(_, renewal)| **renewal != Renewal::Lost);
-        let kept = kept.map(|(lease, _)| (feed_number(&lease.id.feed), lease.id.partition.0, lease.epoch.0));
-        let leases = kept.collect();
-        here().record_on(machine, What::Renewed { session: session.id.to_string(), leases });
-        Ok(renewals)
+        Ok(renewal)
+    }
+
+    async fn release_all(&self, releases: &[Release], machine: Machine) -> Result<(), StoreError> {
+        for Release { lease, keep_for } in releases {
+            self.release(lease, keep_for.as_ref(), machine).await?;
+        }
+        Ok(())
     }
 
     async fn release(
@@ -157,14 +185,14 @@ impl ModelStore {
         Ok(())
     }
 
-    async fn request_hand_over(
+    async fn request_all(
         &self,
-        seen: &LeaseView,
+        seen: &[LeaseView],
         to: &HostName,
         machine: Machine,
-    ) -> Result<bool, StoreError> {
-        let asked = self.inner.request_hand_over(seen, to).await?;
-        if asked {
+    ) -> Result<Vec<bool>, StoreError> {
+        let asked = self.inner.request_all(seen, to).await?;
+        for (seen, _) in seen.iter().zip(&asked).filter(|(_, asked)| **asked) {
             let (feed, partition) = (feed_number(&seen.id.feed), seen.id.partition.0);
             here().record_on(machine, What::AskedFor { feed, partition });
         }
@@ -209,7 +237,7 @@ impl ModelStore {
         }
         written?;
         if has(Mutant::ParkInASecondStep) && !checkpoint.parked.is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
             let rest = Checkpoint { unparked: Vec::new(), ..checkpoint.clone() };
             self.inner.checkpoint(&held, &rest).await?;
             let parked = rest.parked.iter().map(|parking| parking.change.id).collect();
@@ -278,6 +306,7 @@ impl Store for SimStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
         let (replacing, machine) =
@@ -285,6 +314,7 @@ impl Store for SimStore {
         call!(self, "join", |model, host, feeds| model.join(
             &host,
             &feeds,
+            expire,
             replacing.as_ref().map(|(session, beat)| (session, *beat)),
             machine
         ))
@@ -306,24 +336,32 @@ impl Store for SimStore {
         call!(self, "view", |model, feeds| model.view(&feeds))
     }
 
-    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
-        let machine = self.link.machine;
-        call!(self, "acquire", |model, session, seen| model.acquire(&session, &seen, machine))
+    async fn pulse(&self) -> Result<Pulse, StoreError> {
+        call!(self, "view", |model| model.pulse())
     }
 
-    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
+    async fn acquire_all(
+        &self,
+        session: &Session,
+        seen: &[Sighting],
+    ) -> Result<Vec<Option<Lease>>, StoreError> {
         let machine = self.link.machine;
-        call!(self, "renew", |model, session, leases| model.renew(&session, &leases, machine))
+        call!(self, "acquire", |model, session, seen| model.acquire_all(&session, &seen, machine))
     }
 
-    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
+    async fn renew(&self, session: &Session) -> Result<Renewal, StoreError> {
         let machine = self.link.machine;
-        call!(self, "request hand-over", |model, seen, to| model.request_hand_over(&seen, &to, machine))
+        call!(self, "renew", |model, session| model.renew(&session, machine))
     }
 
-    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
-        let (keep_for, machine) = (keep_for.cloned(), self.link.machine);
-        call!(self, "release", |model, lease| model.release(&lease, keep_for.as_ref(), machine))
+    async fn request_all(&self, seen: &[LeaseView], to: &HostName) -> Result<Vec<bool>, StoreError> {
+        let machine = self.link.machine;
+        call!(self, "request hand-over", |model, seen, to| model.request_all(&seen, &to, machine))
+    }
+
+    async fn release_all(&self, releases: &[Release]) -> Result<(), StoreError> {
+        let machine = self.link.machine;
+        call!(self, "release", |model, releases| model.release_all(&releases, machine))
     }
 
     async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {

@@ -26,7 +26,6 @@ fn who(machine: Machine) -> String {
 
 fn sentence(what: &What) -> Option<String> {
     Some(match what {
-        What::Renewed { leases, .. } if leases.is_empty() => return None,
         What::Checkpointed { partition, epoch, position, unparked, parked, .. } => {
             let mut said = format!("checkpoint of partition {partition} at {position}, epoch {epoch}");
             if !parked.is_empty() {
@@ -63,11 +62,7 @@ fn sentence(what: &What) -> Option<String> {
             let from = if from.is_some() { ", from its owner" } else { "" };
             format!("takes partition {partition}{from}, epoch {epoch}")
         }
-        What::Renewed { leases, .. } => {
-            let kept: Vec<String> =
-                leases.iter().map(|(_, partition, epoch)| format!("{partition}@{epoch}")).collect();
-            format!("renews {}", kept.join(" "))
-        }
+        What::Renewed { .. } => "gives a sign of life".to_owned(),
         What::Released { partition, epoch, .. } => format!("gives partition {partition} up, epoch {epoch}"),
         What::AskedFor { partition, .. } => format!("asks for partition {partition}"),
         What::Fenced { partition, epoch, .. } => format!("is refused: partition {partition}, epoch {epoch}"),

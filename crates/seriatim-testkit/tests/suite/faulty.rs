@@ -1,11 +1,14 @@
 //! The faulty store fails as it was told to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seriatim::store::{JoinError, StoreError};
 use seriatim::{FeedName, HostName, MemoryStore, Position, Store};
 use seriatim_testkit::FaultyStore;
 use seriatim_testkit::faulty::{Fault, Odds, Operation};
+
+const EXPIRE: Duration = Duration::from_secs(10);
 
 fn faulty() -> (FaultyStore, Arc<MemoryStore>) {
     let store = Arc::new(MemoryStore::new());
@@ -20,23 +23,23 @@ fn host() -> HostName {
 async fn a_call_that_fails_before_did_not_happen() {
     let (faulty, store) = faulty();
     faulty.next(Operation::Join, Fault::Before);
-    let failed = faulty.join(&host(), &[], None).await;
+    let failed = faulty.join(&host(), &[], EXPIRE, None).await;
     assert!(matches!(failed, Err(JoinError::Store(StoreError::Unavailable { .. }))), "{failed:?}");
     assert_eq!(store.view(&[]).await.unwrap().hosts, []);
-    faulty.join(&host(), &[], None).await.unwrap();
+    faulty.join(&host(), &[], EXPIRE, None).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_lost_answer_belongs_to_a_call_that_happened() {
     let (faulty, store) = faulty();
     faulty.next(Operation::Join, Fault::After);
-    assert!(faulty.join(&host(), &[], None).await.is_err());
+    assert!(faulty.join(&host(), &[], EXPIRE, None).await.is_err());
     assert_eq!(store.view(&[]).await.unwrap().hosts.len(), 1);
     // Asking again names the session that the lost answer was about, which can then be replaced.
-    let Err(JoinError::NameTaken { session, .. }) = faulty.join(&host(), &[], None).await else {
+    let Err(JoinError::NameTaken { session, .. }) = faulty.join(&host(), &[], EXPIRE, None).await else {
         panic!("the name should be taken")
     };
-    faulty.join(&host(), &[], Some((&session, 0))).await.unwrap();
+    faulty.join(&host(), &[], EXPIRE, Some((&session, 0))).await.unwrap();
 }
 
 #[tokio::test]

@@ -15,6 +15,12 @@ pub enum HostError {
     /// Another process runs under the same name.
     #[error("a host named {0} is already running; give this one another name")]
     NameTaken(HostName),
+    /// Hosts of an older version run on this store.
+    #[error(
+        "hosts of an older version run on this store: {}; stop them first: they would not see that this one is alive, and would \
+         take its leases", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    OlderHosts(Vec<HostName>),
     /// A feed's source is not usable.
     #[error("feed {feed}: {error}")]
     Source {

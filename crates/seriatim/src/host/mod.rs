@@ -21,6 +21,8 @@ mod stats;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod living;
+#[cfg(test)]
 mod observed;
 #[cfg(test)]
 mod odd;
@@ -242,7 +244,8 @@ impl Host {
     async fn run(self, until: Until, shutdown: impl Future<Output = ()> + Send) -> Result<(), HostError> {
         let name = HostName::new(&self.name)?;
         self.check_settings()?;
-        let feeds = open::feeds(&self.store, self.feeds, until).await?;
+        let store = self.store.identity().await?;
+        let feeds = open::feeds(&self.store, &store, self.feeds, until).await?;
         // One that only tries what is parked has no share of the feeds.
         let sharing = feeds.iter().filter(|_| until != Until::ShutDownOnlyParked);
         let names: Vec<FeedName> = sharing.map(|feed| feed.consumer.feed.clone()).collect();
@@ -253,8 +256,13 @@ impl Host {
             () = &mut shutdown => return Ok(()),
         };
         let (observers, telling) = Observers::start(self.observers);
-        let keeping =
-            keeper::Keeping { leases: self.leases, most: self.most, until, close_within: self.close_within };
+        let keeping = keeper::Keeping {
+            leases: self.leases,
+            most: self.most,
+            until,
+            close_within: self.close_within,
+            store,
+        };
         let ran = keeper::Keeper::new(self.store, session, feeds, keeping, observers).run(shutdown).await;
         observer::end(telling).await;
         ran

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::change::{Change, Position};
-use crate::lease::{Lease, LeaseView, View};
+use crate::lease::{Lease, LeaseView, Pulse, Sighting, View};
 use crate::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use crate::store::*;
 use crate::value::Key;
@@ -47,9 +47,10 @@ impl Store for Odd {
         &self,
         h: &HostName,
         f: &[FeedName],
+        e: Duration,
         r: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
-        self.inner.join(h, f, r).await
+        self.inner.join(h, f, e, r).await
     }
     async fn leave(&self, s: &Session) -> Result<(), StoreError> {
         self.inner.leave(s).await
@@ -63,21 +64,24 @@ impl Store for Odd {
     async fn view(&self, f: &[FeedName]) -> Result<View, StoreError> {
         self.inner.view(f).await
     }
-    async fn acquire(&self, s: &Session, l: &LeaseView) -> Result<Option<Lease>, StoreError> {
+    async fn pulse(&self) -> Result<Pulse, StoreError> {
+        self.inner.pulse().await
+    }
+    async fn acquire_all(&self, s: &Session, l: &[Sighting]) -> Result<Vec<Option<Lease>>, StoreError> {
         tokio::time::sleep(self.slow_acquire).await;
-        self.inner.acquire(s, l).await
+        self.inner.acquire_all(s, l).await
     }
-    async fn renew(&self, s: &Session, l: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
-        self.inner.renew(s, l).await
+    async fn renew(&self, s: &Session) -> Result<Renewal, StoreError> {
+        self.inner.renew(s).await
     }
-    async fn request_hand_over(&self, s: &LeaseView, t: &HostName) -> Result<bool, StoreError> {
-        self.inner.request_hand_over(s, t).await
+    async fn request_all(&self, s: &[LeaseView], t: &HostName) -> Result<Vec<bool>, StoreError> {
+        self.inner.request_all(s, t).await
     }
-    async fn release(&self, l: &Lease, k: Option<&HostName>) -> Result<(), StoreError> {
+    async fn release_all(&self, r: &[Release]) -> Result<(), StoreError> {
         if self.hang_release {
             std::future::pending::<()>().await;
         }
-        self.inner.release(l, k).await
+        self.inner.release_all(r).await
     }
     async fn checkpoint(&self, l: &Lease, c: &Checkpoint) -> Result<(), CheckpointError> {
         self.most.fetch_max(c.parked.len(), Ordering::Relaxed);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{FeedRuntime, Given, HostError, Until, reader};
 use crate::clock;
 use crate::handler::Target;
-use crate::lease::Liveness;
-use crate::name::{FeedName, HostName, SessionId};
+use crate::lease::{HostView, Liveness};
+use crate::name::{FeedName, HostName, SessionId, StoreId};
 use crate::source::Consumer;
 use crate::store::{JoinError, Session, Store};
 
@@ -17,10 +17,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Sets every feed up in its source and in the store.
 pub(super) async fn feeds(
     store: &Arc<dyn Store>,
+    id: &StoreId,
     given: Vec<Given>,
     until: Until,
 ) -> Result<Vec<Arc<FeedRuntime>>, HostError> {
-    let id = store.identity().await?;
     let mut feeds = Vec::new();
     for Given { feed, handling, settings, stats } in given {
         let name = feed.name().clone();
@@ -50,24 +50,26 @@ pub(super) async fn feeds(
     Ok(feeds)
 }
 
-/// Enters the store under a name. A holder that is alive keeps it; one that stays silent for the expiry is replaced.
+/// Enters the store under a name. A holder that is alive keeps it; one that stays silent for its expiry is replaced.
 pub(super) async fn join(
     store: &dyn Store,
     name: &HostName,
     feeds: &[FeedName],
     expire: Duration,
 ) -> Result<Session, HostError> {
+    outlive_older_hosts(store).await?;
     let mut silent: Option<(SessionId, u64, tokio::time::Instant)> = None;
     let mut replacing = None;
     loop {
         let asked = clock::now();
-        match store.join(name, feeds, replacing.as_ref().map(|(session, beat)| (session, *beat))).await {
+        let replaced = replacing.as_ref().map(|(session, beat)| (session, *beat));
+        match store.join(name, feeds, expire, replaced).await {
             Ok(session) => return Ok(session),
             Err(JoinError::Store(error)) => return Err(error.into()),
             Err(JoinError::NameTaken { liveness: Liveness::Alive, host, .. }) => {
                 return Err(HostError::NameTaken(host));
             }
-            Err(JoinError::NameTaken { session, beat, host, .. }) => match &silent {
+            Err(JoinError::NameTaken { session, beat, host, expire, .. }) => match &silent {
                 None => {
                     tracing::info!(%host, "the name is taken; waiting until its holder has been silent for {expire:?}");
                     // It may have given a sign of life just before it was looked at.
@@ -84,4 +86,28 @@ pub(super) async fn join(
         }
         tokio::time::sleep(LOOK_AGAIN.min(expire)).await;
     }
+}
+
+/// Waits until hosts of an older version have been silent for their expiry. They would not see the sign of life of this host and
+/// would take its leases, so one that lives keeps this host out.
+async fn outlive_older_hosts(store: &dyn Store) -> Result<(), HostError> {
+    let mut older = store.older_hosts(&[]).await?;
+    let began = clock::now();
+    while !older.is_empty() {
+        let asked = clock::now();
+        let is_over = |host: &HostView| asked.saturating_duration_since(began) >= host.expire;
+        let silent: Vec<(SessionId, u64)> =
+            older.iter().filter(|host| is_over(host)).map(|host| (host.session.clone(), host.beat)).collect();
+        let now = store.older_hosts(&silent).await?;
+        let stood_still =
+            |host: &HostView| older.iter().any(|old| old.session == host.session && old.beat == host.beat);
+        let alive = |host: &&HostView| host.liveness == Liveness::Alive || !stood_still(host);
+        let alive: Vec<HostName> = now.iter().filter(alive).map(|host| host.name.clone()).collect();
+        if !alive.is_empty() {
+            return Err(HostError::OlderHosts(alive));
+        }
+        older = now;
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Ok(())
 }

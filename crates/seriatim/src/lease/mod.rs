@@ -10,11 +10,18 @@
 //!
 //! There is one lease for each partition. The **epoch** is what makes it safe: it goes up whenever the lease changes
 //! hands, every write names it, and the store refuses an old one. Time only decides how soon a lost owner is replaced:
-//! whether it is expired is judged by [`Watch`], from a version that does not move; no two clocks are ever compared.
+//! whether it is expired is judged by [`Watch`], from a sign of life that does not move; no two clocks are ever compared.
 //! Who takes what is decided by [`balance`], a pure function.
+//!
+//! The **sign of life** is the host's session: one beat for all its leases, however many they are. A lease only names its
+//! session. A take-over names the beat that was seen ([`Sighting`]), and the store refuses it when the session has beaten
+//! since. The session also publishes the expiry by which its owner wants to be judged, so hosts with different settings can
+//! share a store.
 
 mod balance;
 mod watch;
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -25,6 +32,9 @@ pub use watch::{Judged, JudgedHost, JudgedLease, Watch};
 use crate::change::Position;
 use crate::name::{Epoch, FeedName, HostName, Partition, SessionId};
 use crate::store::Trouble;
+
+/// The expiry of one who has not published any: a host of an older version, or a queue's worker.
+pub const EXPIRE_UNSAID: Duration = Duration::from_secs(10);
 
 /// Which lease: one partition of one feed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -72,7 +82,7 @@ pub struct LeaseView {
     pub owner: Option<Owner>,
     /// Its fencing number; zero when it never had an owner.
     pub epoch: Epoch,
-    /// Moves with every renewal: a version that stands still belongs to an owner in trouble.
+    /// Moves with every write to the lease: a checkpoint, a new owner, a release. Not with a renewal, which is the session's.
     pub version: u64,
     /// The checkpoint: everything up to here is handled or parked.
     pub position: Position,
@@ -104,6 +114,10 @@ pub struct HostView {
     pub feeds: Vec<FeedName>,
     /// Moves with every renewal.
     pub beat: u64,
+    /// How long it may be silent before others take its leases: its own setting, by which all others judge it.
+    pub expire: Duration,
+    /// Moves when it has written checkpoints, as of its last renewal: positions that were read before are old.
+    pub progress: u64,
     /// When it last renewed, by the store's clock; for people to read.
     pub seen_at: Timestamp,
     /// What keeps it from going on with a feed, as of its last renewal.
@@ -112,11 +126,45 @@ pub struct HostView {
     pub liveness: Liveness,
 }
 
+/// A lease to be taken, exactly as it was seen: itself, and the sign of life of its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// The lease.
+    pub lease: LeaseView,
+    /// The beat of its owner's session; `None` when nobody owns it, or its owner was not among the hosts.
+    pub beat: Option<u64>,
+}
+
+/// Tells one state of all leases from another. It moves whenever a lease comes or goes, changes hands or is asked for, or
+/// something is asked for in its partition; not with checkpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mark(pub String);
+
+/// All hosts, and whether the leases are as they were: what a host looks at while nothing happens.
+#[derive(Clone, Debug, Default)]
+pub struct Pulse {
+    /// The same as that of a view: then its leases have the same owners still.
+    pub mark: Mark,
+    /// All hosts, ordered by name.
+    pub hosts: Vec<HostView>,
+}
+
 /// Everything a store knows about leases and hosts at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct View {
+    /// As of when the leases are, at the latest: what came after it may be seen too.
+    pub mark: Mark,
     /// The leases of the feeds asked for, ordered by feed and partition.
     pub leases: Vec<LeaseView>,
     /// All hosts, ordered by name.
     pub hosts: Vec<HostView>,
+}
+
+impl View {
+    /// A lease of this view as whoever takes it has to have seen it.
+    pub fn sighting(&self, lease: &LeaseView) -> Sighting {
+        let owner = lease.owner.as_ref();
+        let host = owner.and_then(|owner| self.hosts.iter().find(|host| host.session == owner.session));
+        Sighting { lease: lease.clone(), beat: host.map(|host| host.beat) }
+    }
 }

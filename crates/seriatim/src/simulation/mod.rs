@@ -172,6 +172,10 @@ impl<T: 'static> JoinSet<T> {
         self.0.join_next().await
     }
 
+    pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+        self.0.try_join_next()
+    }
+
     pub async fn shutdown(&mut self) {
         self.0.shutdown().await;
     }

@@ -8,8 +8,8 @@ pub enum Mutant {
     CheckpointWithoutEpoch,
     /// Model: a lease is given up under an old epoch.
     ReleaseWithoutEpoch,
-    /// Model: an owner that lost its lease is told that it still has it.
-    RenewWithoutEpoch,
+    /// Model: a lease is taken although its owner's session has beaten since it was looked at.
+    AcquireWithoutBeat,
     /// Model: a lease is taken however it has changed since it was looked at.
     AcquireWithoutCompare,
     /// Model: what is parked is stored in a step of its own, after the checkpoint that passes it.
@@ -63,7 +63,7 @@ impl Mutant {
     pub const ALL: [Mutant; 26] = [
         Mutant::CheckpointWithoutEpoch,
         Mutant::ReleaseWithoutEpoch,
-        Mutant::RenewWithoutEpoch,
+        Mutant::AcquireWithoutBeat,
         Mutant::AcquireWithoutCompare,
         Mutant::ParkInASecondStep,
         Mutant::ParkedOutOfOrder,

@@ -1,5 +1,7 @@
 //! What can go wrong with a store, by what the caller can do about it.
 
+use std::time::Duration;
+
 use thiserror::Error;
 
 use crate::lease::Liveness;
@@ -52,6 +54,8 @@ pub enum JoinError {
         session: SessionId,
         /// Moves while the holder renews.
         beat: u64,
+        /// How long the holder may be silent.
+        expire: Duration,
         /// What the store knows about the holder's process.
         liveness: Liveness,
     },

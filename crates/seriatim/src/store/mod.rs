@@ -27,7 +27,7 @@ pub use parked::{
 };
 
 use crate::change::{Change, Position};
-use crate::lease::{Lease, LeaseView, View};
+use crate::lease::{HostView, Lease, LeaseView, Pulse, Sighting, View};
 use crate::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use crate::value::Key;
 
@@ -45,6 +45,18 @@ pub struct Session {
     pub feeds: Vec<FeedName>,
     /// What keeps it from going on with some of them; each renewal tells the store.
     pub troubles: Vec<Trouble>,
+    /// How long it may be silent before others take its leases.
+    pub expire: Duration,
+    /// How many checkpoints it has written; each renewal tells the store.
+    pub progress: u64,
+}
+
+impl Session {
+    /// A new life of a host, without troubles and without progress.
+    pub fn new(host: &HostName, feeds: &[FeedName], expire: Duration) -> Self {
+        let (host, feeds) = (host.clone(), feeds.to_vec());
+        Session { host, id: SessionId::random(), feeds, troubles: Vec::new(), expire, progress: 0 }
+    }
 }
 
 /// Something that keeps a running host from going on with a feed, for everybody to see.
@@ -58,16 +70,22 @@ pub struct Trouble {
     pub remedy: String,
 }
 
-/// The answer to one renewal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The answer to a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// Still held. Somebody may have asked for it.
-    Kept {
-        /// The host that wants it, if any.
-        hand_over_to: Option<HostName>,
-    },
-    /// The lease has another owner or epoch now.
-    Lost,
+    /// The session still holds its name.
+    Kept,
+    /// The session was replaced, or the store does not know it any more: nothing that it owned is its own.
+    Gone,
+}
+
+/// A lease that is given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The lease, as its owner holds it.
+    pub lease: Lease,
+    /// The host that asked for it: it is reserved for that one.
+    pub keep_for: Option<HostName>,
 }
 
 /// What a rewind does to the objects that are parked in its partition.
@@ -90,7 +108,22 @@ pub trait Store: Send + Sync + 'static {
     /// Who this store is. The same for all processes that share it, and for as long as it exists.
     async fn identity(&self) -> Result<StoreId, StoreError>;
 
-    /// Enters a host under its name with the feeds it runs.
+    /// Gives a store that has no identity this one, and returns who the store is: for a store that came back empty, under
+    /// hosts that remember it.
+    async fn adopt(&self, id: &StoreId) -> Result<StoreId, StoreError> {
+        let _ = id;
+        self.identity().await
+    }
+
+    /// Takes out the hosts of an older version that are dead for sure or exactly as in `silent` (session and beat), and
+    /// returns those that are left. They would not see the sign of life of newer hosts, so no host joins beside them. Once
+    /// none is left, none can join any more.
+    async fn older_hosts(&self, silent: &[(SessionId, u64)]) -> Result<Vec<HostView>, StoreError> {
+        let _ = silent;
+        Ok(Vec::new())
+    }
+
+    /// Enters a host under its name with the feeds it runs, and the expiry by which others are to judge it.
     ///
     /// A name whose holder is dead for sure is taken over. Otherwise [`JoinError::NameTaken`] tells who holds it; with
     /// `replacing` set to that holder's session and beat, it is taken over all the same, once the caller has seen it expire; not if
@@ -99,6 +132,7 @@ pub trait Store: Send + Sync + 'static {
         &self,
         host: &HostName,
         feeds: &[FeedName],
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError>;
 
@@ -117,24 +151,48 @@ pub trait Store: Send + Sync + 'static {
     /// The feeds that the store knows, by name.
     async fn feeds(&self) -> Result<Vec<FeedName>, StoreError>;
 
+    /// All hosts, and the mark of the leases: cheap, however many leases there are. While the mark is that of a view, the
+    /// owners in the view are those of now; positions and versions may have moved.
+    async fn pulse(&self) -> Result<Pulse, StoreError>;
+
     /// The leases of these feeds, and all hosts.
     async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError>;
 
-    /// Takes a lease that is exactly as it was `seen` (owner, epoch and version), raising its epoch: an owner that has given a sign
-    /// of life since keeps it. `None` when somebody was faster. Repeating it after a lost answer returns the same lease.
-    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError>;
+    /// Takes leases that are exactly as they were `seen` (owner, epoch and version, and the owner's session has not beaten
+    /// since), raising their epochs. Each is taken in a step of its own or in one with others; the answers are in order. `None`
+    /// when somebody was faster, or the owner has given a sign of life. Repeating it after a lost answer returns the same
+    /// leases. The sign of life of the taker itself does not count: it may take its own lease again.
+    async fn acquire_all(
+        &self,
+        session: &Session,
+        seen: &[Sighting],
+    ) -> Result<Vec<Option<Lease>>, StoreError>;
 
-    /// Renews the host, with the feeds it runs now, and these leases of it, and answers for each, in order. A session that was
-    /// replaced finds all its leases [`Renewal::Lost`].
-    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError>;
+    /// Takes one lease, as [`Store::acquire_all`] does.
+    async fn acquire(&self, session: &Session, seen: &Sighting) -> Result<Option<Lease>, StoreError> {
+        Ok(self.acquire_all(session, std::slice::from_ref(seen)).await?.into_iter().next().flatten())
+    }
 
-    /// Asks the owner of a lease, as `seen`, to hand it over. `false` when it has changed hands in the meantime
-    /// or somebody else has asked first.
-    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError>;
+    /// Gives the host's sign of life, which counts for all its leases, and tells which feeds it runs now and what keeps it.
+    /// What it costs does not depend on how many leases it has.
+    async fn renew(&self, session: &Session) -> Result<Renewal, StoreError>;
 
-    /// Gives a lease up; its position stays. A lease already lost is left alone: that is success.
-    /// `keep_for` reserves it for the host that asked.
-    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError>;
+    /// Asks the owners of leases, as `seen`, to hand them over, and answers for each, in order: `false` when it has changed
+    /// hands in the meantime or somebody else has asked first.
+    async fn request_all(&self, seen: &[LeaseView], to: &HostName) -> Result<Vec<bool>, StoreError>;
+
+    /// Asks for one lease, as [`Store::request_all`] does.
+    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
+        Ok(self.request_all(std::slice::from_ref(seen), to).await?.first().copied().unwrap_or(false))
+    }
+
+    /// Gives leases up; their positions stay. A lease already lost is left alone: that is success.
+    async fn release_all(&self, releases: &[Release]) -> Result<(), StoreError>;
+
+    /// Gives one lease up, as [`Store::release_all`] does.
+    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
+        self.release_all(&[Release { lease: lease.clone(), keep_for: keep_for.cloned() }]).await
+    }
 
     /// Moves the checkpoint, takes out what was parked and is done, and parks, all in one step, if the lease's epoch is still
     /// the current one.

@@ -58,9 +58,6 @@ impl Checker for Fencing {
             What::Released { feed, partition, epoch } => {
                 self.writes("a release", (*feed, *partition), *epoch)
             }
-            What::Renewed { leases, .. } => leases.iter().try_for_each(|(feed, partition, epoch)| {
-                self.writes("a renewal", (*feed, *partition), *epoch)
-            }),
             _ => Ok(()),
         }
     }
@@ -69,7 +66,8 @@ impl Checker for Fencing {
 /// Nobody is replaced who has given a sign of life within the expiry, unless its process is dead.
 #[derive(Default)]
 pub struct Expiry {
-    signs: BTreeMap<Lease, u64>,
+    /// When each session last gave one: one counts for all its leases.
+    signs: BTreeMap<String, u64>,
     sessions: BTreeMap<String, Machine>,
     of_machine: BTreeMap<Machine, String>,
     crashed: BTreeSet<Machine>,
@@ -85,17 +83,13 @@ impl Checker for Expiry {
             What::Joined { session } => {
                 self.sessions.insert(session.clone(), entry.machine);
                 self.of_machine.insert(entry.machine, session.clone());
+                self.signs.insert(session.clone(), entry.at);
             }
             What::Crashed { .. } => drop(self.crashed.insert(entry.machine)),
-            What::Renewed { leases, .. } => {
-                self.signs.extend(leases.iter().map(|(feed, partition, _)| ((*feed, *partition), entry.at)));
-            }
-            What::Checkpointed { feed, partition, .. } => {
-                self.signs.insert((*feed, *partition), entry.at);
-            }
-            What::Acquired { feed, partition, from, .. } => {
-                let last = self.signs.insert((*feed, *partition), entry.at);
-                let (Some(from), Some(last)) = (from, last) else { return Ok(()) };
+            What::Renewed { session } => drop(self.signs.insert(session.clone(), entry.at)),
+            What::Acquired { partition, from, .. } => {
+                let Some(from) = from else { return Ok(()) };
+                let Some(last) = self.signs.get(from).copied() else { return Ok(()) };
                 let is_dead = self.sessions.get(from).is_some_and(|machine| self.crashed.contains(machine));
                 let is_own = self.of_machine.get(&entry.machine) == Some(from);
                 if !is_dead && !is_own && entry.at < last + EXPIRE {

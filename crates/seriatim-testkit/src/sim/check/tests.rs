@@ -174,8 +174,6 @@ fn g4_a_write_under_an_old_epoch_is_rejected() {
     rejects("G4", "a checkpoint", then(vec![acquired(2, 2, None), checkpoint(1, 1, 1, &[], &[])]));
     let released = (1, What::Released { feed: 0, partition: 0, epoch: 1 });
     rejects("G4", "a release", then(vec![acquired(2, 2, None), released]));
-    let renewed = (1, What::Renewed { session: "s1".to_owned(), leases: vec![(0, 0, 1)] });
-    rejects("G4", "a renewal", then(vec![acquired(2, 2, None), renewed]));
     rejects("G4", "after 1", then(vec![acquired(2, 1, None)]));
 }
 

@@ -5,39 +5,74 @@ use tokio::time::Instant;
 use super::super::observer::CloseReason;
 use super::super::partition::{Closed, Halt};
 use super::Keeper;
-use super::owned::Owned;
 use crate::clock;
 use crate::lease::LeaseId;
 use crate::name::FeedName;
+use crate::store::Release;
+
+/// How a partition's task ended.
+type Ended = Result<(LeaseId, Closed), tokio::task::JoinError>;
 
 impl Keeper {
-    pub(super) async fn ended(&mut self, ended: Result<(LeaseId, Closed), tokio::task::JoinError>) {
+    /// Some partitions have ended: gives back together what is to be given back.
+    pub(super) async fn have_ended(&mut self, first: Ended) {
+        let mut releases = Vec::new();
+        let mut next = Some(first);
+        while let Some(ended) = next {
+            releases.extend(self.ended(ended));
+            next = self.partitions.try_join_next();
+        }
+        if releases.is_empty() {
+            return;
+        }
+        if let Err(error) = self.store.release_all(&releases).await {
+            tracing::warn!(leases = releases.len(), %error, "cannot give leases back; trying again");
+            releases.into_iter().for_each(|release| self.abandon(release, None));
+        }
+    }
+
+    /// What is to be given back of a partition that has ended.
+    fn ended(&mut self, ended: Ended) -> Option<Release> {
         let (id, closed) = match ended {
             Ok(ended) => ended,
-            Err(error) => return tracing::error!(%error, "a partition's task ended badly"),
+            Err(error) => {
+                tracing::error!(%error, "a partition's task ended badly");
+                return None;
+            }
         };
-        let Some(owned) = self.owned.remove(&id) else {
-            return;
-        };
-        let keep_for = owned.keep_for();
+        let owned = self.owned.remove(&id)?;
+        let release = Release { keep_for: owned.keep_for(), lease: owned.lease };
         match closed {
+            // Its session is not this host's any more: it has joined again.
+            _ if release.lease.session != self.session.id => {
+                self.lost(&id, "the store did not know this host any more");
+                None
+            }
             Closed::Drained => {
                 tracing::debug!(lease = %id, "released");
-                self.release(&owned).await;
+                Some(release)
             }
-            Closed::Lost(why) => self.lost(&id, &why),
-            Closed::Halted(Halt::Lost) => self.lost(&id, "it has another owner now"),
-            Closed::Halted(Halt::TooLate) if keep_for.is_some() => {
+            Closed::Lost(why) => {
+                self.lost(&id, &why);
+                None
+            }
+            Closed::Halted(Halt::Lost) => {
+                self.lost(&id, "it has another owner now");
+                None
+            }
+            Closed::Halted(Halt::TooLate) if release.keep_for.is_some() => {
                 tracing::error!(lease = %id, "its handler did not finish in time and was cut off; the lease is handed over");
-                self.release(&owned).await;
+                Some(release)
             }
             Closed::Halted(Halt::TooLate) => {
-                self.cut_off = true;
-                tracing::error!(lease = %id, "its handler did not finish in time and was cut off; the lease is left to expire");
+                tracing::error!(lease = %id, "its handler did not finish in time and was cut off; the lease is given up after its expiry");
+                // The session lives, so the lease would not expire by itself.
+                self.abandon(release, Some(clock::now() + self.settings.expire));
+                None
             }
             Closed::Failed(why) => {
-                self.release(&owned).await;
                 self.stop_feed(&id.feed, why);
+                Some(release)
             }
         }
     }
@@ -49,13 +84,7 @@ impl Keeper {
         }
     }
 
-    async fn release(&self, owned: &Owned) {
-        if let Err(error) = self.store.release(&owned.lease, owned.keep_for().as_ref()).await {
-            tracing::warn!(lease = %owned.lease.id, %error, "cannot release the lease; it will expire");
-        }
-    }
-
-    fn stop_feed(&mut self, feed: &FeedName, why: String) {
+    pub(super) fn stop_feed(&mut self, feed: &FeedName, why: String) {
         if self.feeds.remove(feed).is_some() {
             tracing::error!(%feed, %why, "feed stopped");
             self.stopped.push((feed.clone(), why.clone()));
@@ -86,7 +115,7 @@ impl Keeper {
                 biased;
                 () = tokio::time::sleep_until(self.renew_at) => self.renew().await,
                 ended = self.partitions.join_next() => match ended {
-                    Some(ended) => self.ended(ended).await,
+                    Some(ended) => self.have_ended(ended).await,
                     None => break,
                 },
                 () = tokio::time::sleep_until(deadline), if self.owned.values().any(|owned| owned.halt.is_some()) => {
@@ -95,7 +124,8 @@ impl Keeper {
             }
         }
         self.pruning.stop().await;
-        if self.cut_off {
+        // A handler that hung may still be at it elsewhere: nobody takes its lease before the expiry.
+        if self.abandoned.values().any(|abandoned| abandoned.not_before.is_some()) {
             return;
         }
         if let Err(error) = self.store.leave(&self.session).await {

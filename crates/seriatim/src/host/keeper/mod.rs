@@ -1,10 +1,20 @@
 //! The keeper: keeps this host's leases, and starts and closes a partition for each.
+//!
+//! ```text
+//!   renew ── one sign of life for all leases, every `renew`
+//!   round ── look ──▶ balance ──▶ acquire and ask, in bulk ──▶ tell; every `acquire`, and when the store has news
+//! ```
+//!
+//! While nothing changes hands, a look reads the hosts and a mark, not the leases. Whatever a round decides to do, it decides
+//! once more on leases that were read just then.
 
 mod closing;
+mod looking;
 mod owned;
+mod returning;
 mod telling;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,14 +28,18 @@ use super::partition::{Closed, Halt, News};
 use super::pruning::Pruning;
 use super::{FeedRuntime, HostError, LeaseSettings, Until};
 use crate::clock;
-use crate::lease::{Action, Judged, Lease, LeaseId, LeaseView, Watch, balance};
-use crate::name::FeedName;
-use crate::store::{ParkedState, Renewal, Session, Store};
+use crate::lease::{Action, Judged, JudgedLease, LeaseId, LeaseView, Sighting, Watch};
+use crate::name::{FeedName, StoreId};
+use crate::store::{ParkedState, Release, Renewal, Session, Store};
 use crate::tasks::{self, JoinSet};
+use looking::Sight;
 use owned::Owned;
 
 /// However often the store says that something may have changed, the keeper looks no more often than this.
 const AT_MOST_EVERY: Duration = Duration::from_millis(50);
+
+/// So many leases are taken or asked for in one call at most: in between, the host can renew.
+const AT_ONCE: usize = 100;
 
 /// How much longer than its handlers the store may take when a host closes.
 const CLOSE_STORE_WITHIN: Duration = Duration::from_secs(5);
@@ -45,10 +59,20 @@ pub(super) struct Keeping {
     pub most: Option<u32>,
     pub until: Until,
     pub close_within: Duration,
+    /// Who the store was when the feeds were opened.
+    pub store: StoreId,
+}
+
+/// A lease that is to be given up.
+pub(super) struct Abandoned {
+    release: Release,
+    /// Not before this: its handler hung and was cut off, and what it had begun may still go on elsewhere.
+    not_before: Option<Instant>,
 }
 
 pub(super) struct Keeper {
     store: Arc<dyn Store>,
+    identity: StoreId,
     session: Session,
     feeds: BTreeMap<FeedName, Arc<FeedRuntime>>,
     stopped: Vec<(FeedName, String)>,
@@ -68,8 +92,13 @@ pub(super) struct Keeper {
     look_at: Option<Instant>,
     /// How many partitions of each feed it said it owns.
     told: BTreeMap<FeedName, usize>,
-    /// Some partition hung and was cut off: its lease is left to expire.
-    cut_off: bool,
+    /// What was last seen of the leases.
+    sight: Sight,
+    /// Leases that this host's session still has in the store and that it does not run any more, until they are given up. As
+    /// long as the host lives, nobody else can take them.
+    abandoned: BTreeMap<LeaseId, Abandoned>,
+    /// Feeds whose checkpoints the store may have lost: it had forgotten this host.
+    orphaned: BTreeSet<FeedName>,
     /// Another process has taken this host's name: it counts for nothing any more.
     replaced: bool,
     /// Everything is caught up; only for a host that then ends.
@@ -86,10 +115,11 @@ impl Keeper {
         keeping: Keeping,
         observers: Arc<Observers>,
     ) -> Self {
-        let Keeping { leases: settings, most, until, close_within } = keeping;
+        let Keeping { leases: settings, most, until, close_within, store: identity } = keeping;
         let now = clock::now();
         Keeper {
             store,
+            identity,
             session,
             feeds: feeds.into_iter().map(|feed| (feed.consumer.feed.clone(), feed)).collect(),
             stopped: Vec::new(),
@@ -107,7 +137,9 @@ impl Keeper {
             renew_at: now + settings.renew,
             look_at: None,
             told: BTreeMap::new(),
-            cut_off: false,
+            sight: Sight::default(),
+            abandoned: BTreeMap::new(),
+            orphaned: BTreeSet::new(),
             replaced: false,
             done: false,
             is_closing: false,
@@ -158,7 +190,7 @@ impl Keeper {
 
     async fn handle(&mut self, event: Event) {
         match event {
-            Event::Ended(ended) => self.ended(ended).await,
+            Event::Ended(ended) => self.have_ended(ended).await,
             Event::CaughtUp(id) => self.is_caught_up(id).await,
             Event::Renew => self.renew().await,
             Event::Round => self.round().await,
@@ -180,39 +212,44 @@ impl Keeper {
         if asked >= *self.trusted_until.borrow() {
             self.renew().await;
         }
-        let feeds = self.feed_names();
-        let view = match self.store.view(&feeds).await {
-            Ok(view) => view,
-            Err(error) => return tracing::warn!(%error, "cannot look at the leases; trying again"),
-        };
-        if !view.hosts.iter().any(|host| host.session == self.session.id) {
-            self.replaced = true;
-            return;
-        }
-        #[cfg(feature = "simulation")]
-        let asked = crate::simulation::by_host_clock(asked);
-        let mut judged = self.watch.judge(&view, asked, clock::now(), self.settings.expire);
-        self.settle_own(&mut judged);
-        self.pruning.step(&self.feeds, &view.leases, |lease| self.owned.contains_key(lease), asked);
-        for action in balance(&judged, &self.session.host, &self.session.id, &feeds) {
-            if self.room() == 0 {
-                break;
-            }
-            if clock::now() >= self.renew_at {
-                self.renew().await;
-            }
-            match action {
-                Action::Acquire(seen) => self.acquire(&seen).await,
-                Action::Ask(_) if self.until != Until::ShutDown => {}
-                Action::Ask(seen) => self.ask(&seen).await,
-            }
-        }
+        self.give_up_abandoned(asked).await;
+        let Some((judged, actions)) = self.look().await else { return };
+        self.pruning.step(&self.feeds, self.sight.leases(), |lease| self.owned.contains_key(lease), asked);
+        self.carry_out(actions).await;
+        self.abandon_strays(&judged);
         self.tell_what_is_owned(&judged);
         self.tell_troubles();
         self.tell_feeds();
         self.done = self.until == Until::CaughtUp && self.all_caught_up(&judged);
         if self.done {
             self.tell_what_is_left_to_others(&judged);
+        }
+    }
+
+    async fn carry_out(&mut self, actions: Vec<Action>) {
+        let (mut wanted, mut asked) = (Vec::new(), Vec::new());
+        for action in actions {
+            match action {
+                Action::Acquire(seen) if self.may_take(&seen.lease).await => wanted.push(seen),
+                Action::Ask(seen) if self.until == Until::ShutDown => asked.push(seen),
+                Action::Acquire(_) | Action::Ask(_) => {}
+            }
+        }
+        wanted.truncate(self.room());
+        asked.truncate(self.room().saturating_sub(wanted.len()));
+        for seen in wanted.chunks(AT_ONCE) {
+            self.renew_if_due().await;
+            self.acquire(seen).await;
+        }
+        for seen in asked.chunks(AT_ONCE) {
+            self.renew_if_due().await;
+            self.ask(seen).await;
+        }
+    }
+
+    async fn renew_if_due(&mut self) {
+        if clock::now() >= self.renew_at {
+            self.renew().await;
         }
     }
 
@@ -233,6 +270,7 @@ impl Keeper {
                     }
                 }
                 Some(owned) => owned.halt(Halt::Lost),
+                None if self.abandoned.contains_key(&lease.id) => {}
                 // A lapse made this host give it up; nobody else has taken it since.
                 None if mine => judged_lease.available = true,
                 None => {}
@@ -240,20 +278,28 @@ impl Keeper {
         }
     }
 
-    async fn acquire(&mut self, seen: &LeaseView) {
-        if self.owned.contains_key(&seen.id) || clock::now() >= *self.trusted_until.borrow() {
+    /// Whether a lease that falls to this host is one that it has a use for.
+    async fn may_take(&self, seen: &LeaseView) -> bool {
+        !self.owned.contains_key(&seen.id)
+            && (self.until != Until::ShutDownOnlyParked || self.has_marked(seen).await)
+    }
+
+    async fn acquire(&mut self, seen: &[Sighting]) {
+        if clock::now() >= *self.trusted_until.borrow() {
             return;
         }
-        if self.until == Until::ShutDownOnlyParked && !self.has_marked(seen).await {
-            return;
-        }
-        match self.store.acquire(&self.session, seen).await {
-            Ok(Some(lease)) => {
-                self.look_at = Some(clock::now() + AT_MOST_EVERY.min(self.settings.acquire));
-                self.start(lease, seen.asked);
+        match self.store.acquire_all(&self.session, seen).await {
+            Ok(leases) => {
+                for (lease, seen) in leases.into_iter().zip(seen) {
+                    self.look_at = Some(clock::now() + AT_MOST_EVERY.min(self.settings.acquire));
+                    if let Some(lease) = lease {
+                        self.start(lease, seen.lease.asked);
+                    }
+                }
             }
-            Ok(None) => {}
-            Err(error) => tracing::warn!(lease = %seen.id, %error, "cannot take the lease; trying again"),
+            Err(error) => {
+                tracing::warn!(leases = seen.len(), %error, "cannot take leases; trying again");
+            }
         }
     }
 
@@ -263,42 +309,49 @@ impl Keeper {
         parked.is_ok_and(|parked| parked.iter().any(|object| object.failure.state == ParkedState::Retrying))
     }
 
-    async fn ask(&mut self, seen: &LeaseView) {
-        match self.store.request_hand_over(seen, &self.session.host).await {
-            Ok(true) => tracing::debug!(lease = %seen.id, "asked for"),
-            Ok(false) => {}
+    async fn ask(&mut self, seen: &[LeaseView]) {
+        match self.store.request_all(seen, &self.session.host).await {
+            Ok(asked) => {
+                let asked = asked.into_iter().filter(|asked| *asked).count();
+                tracing::debug!("asked for {asked} leases");
+            }
             Err(error) => {
-                tracing::warn!(lease = %seen.id, %error, "cannot ask for the lease; trying again");
+                tracing::warn!(leases = seen.len(), %error, "cannot ask for leases; trying again");
             }
         }
     }
 
+    /// Gives this host's sign of life. Leases that others took in a long silence of this host are given up before it trusts any
+    /// lease again; what else others did to its leases, the next look tells.
     async fn renew(&mut self) {
         let asked = clock::now();
-        let leases: Vec<Lease> = self.owned.values().map(|owned| owned.lease.clone()).collect();
-        match self.store.renew(&self.session, &leases).await {
-            Ok(renewals) => {
+        self.session.progress = self.checkpoints();
+        match self.store.renew(&self.session).await {
+            // Others may have judged this host silent and taken leases before this sign of life came.
+            Ok(Renewal::Kept) if self.is_too_late() && !self.find_losses().await => {
+                self.renew_at = clock::now() + self.settings.renew / 10;
+            }
+            Ok(Renewal::Kept) => {
                 self.renew_at = asked + self.settings.renew;
-                let cut_off = asked + self.settings.expire;
-                for (lease, renewal) in leases.iter().zip(renewals) {
-                    let Some(owned) = self.owned.get_mut(&lease.id) else { continue };
-                    match renewal {
-                        Renewal::Lost => owned.halt(Halt::Lost),
-                        Renewal::Kept { hand_over_to } => {
-                            self.observers.renewed(lease);
-                            if let Some(to) = hand_over_to {
-                                owned.begin_closing(CloseReason::HandedOver { to }, cut_off);
-                            }
-                        }
-                    }
-                }
+                self.owned.values().for_each(|owned| self.observers.renewed(&owned.lease));
                 self.trusted_until.send_replace(asked + self.settings.trust());
+            }
+            Ok(Renewal::Gone) => {
+                self.renew_at = asked + self.settings.renew;
+                self.owned.values_mut().for_each(|owned| owned.halt(Halt::Lost));
+                // Why it is gone, the look tells.
+                self.look_at = Some(asked);
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot renew; trying again");
                 self.renew_at = clock::now() + self.settings.renew / 10;
             }
         }
+    }
+
+    /// How many checkpoints this host has written.
+    fn checkpoints(&self) -> u64 {
+        self.feeds.values().map(|feed| feed.stats.checkpoints()).sum()
     }
 
     async fn is_caught_up(&mut self, id: LeaseId) {
@@ -311,7 +364,8 @@ impl Keeper {
 
     /// Every partition is either caught up here or another live host's business.
     fn all_caught_up(&self, judged: &Judged) -> bool {
-        judged.leases.iter().all(|lease| {
+        let running = |lease: &&JudgedLease| self.feeds.contains_key(&lease.lease.id.feed);
+        judged.leases.iter().filter(running).all(|lease| {
             let id = &lease.lease.id;
             let elsewhere = lease.held && !self.owned.contains_key(id);
             elsewhere || (self.owned.contains_key(id) && self.caught_up.contains(id))

@@ -3,9 +3,9 @@
 //! Each host decides for itself, and all of them from the same view, so each can work out what the others will do. Leases
 //! that can be had are shared out on paper, free ones first, then those of dead or silent owners, each to the host that has
 //! the least; a host takes those that fall to it. So a hundred hosts that start together do not run after the same lease.
-//! Only a host to which none falls asks for **one**, from the host that has the most, and only if that brings the two
-//! closer. What somebody has asked for counts as its own already. A spread of one is balance: nobody asks any more, so
-//! nothing flaps. A lease that stays free although it fell to somebody is anybody's after a while. Among feeds that are balanced in themselves, a host asks for one more where that evens out the totals.
+//! Only a host to which none falls asks for leases, each from the host that has the most, and only if that brings the two
+//! closer: all those that it lacks at once, as everybody works out on paper. What somebody has asked for counts as its own
+//! already. A spread of one is balance: nobody asks any more, so nothing flaps. A lease that stays free although it fell to somebody is anybody's after a while. Among feeds that are balanced in themselves, a host asks for one more where that evens out the totals.
 //!
 //! A host that does not say (any more) that it runs a feed gets nothing of it: it is closing, or has all that it may have.
 
@@ -16,14 +16,14 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use super::{Judged, JudgedHost, JudgedLease, LeaseView};
+use super::{Judged, JudgedHost, JudgedLease, LeaseView, Sighting};
 use crate::name::{FeedName, HostName, SessionId};
 
 /// One thing for a host to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Take a lease that can be had.
-    Acquire(LeaseView),
+    Acquire(Sighting),
     /// Ask the owner to hand a lease over.
     Ask(LeaseView),
 }
@@ -37,13 +37,13 @@ pub fn balance(judged: &Judged, name: &HostName, session: &SessionId, feeds: &[F
         .share_out(me, session)
         .into_iter()
         .filter(|(host, _)| *host == me)
-        .map(|(_, lease)| Action::Acquire(lease.lease.clone()))
+        .map(|(_, lease)| Action::Acquire(Sighting { lease: lease.lease.clone(), beat: lease.beat }))
         .collect();
-    // What was asked for and is not here yet counts as mine already: one at a time.
+    // What was asked for and is not here yet counts as mine already: one wish at a time.
     if !mine.is_empty() || scene.waiting.contains(&me) {
         return mine;
     }
-    scene.ask(me).map(|lease| Action::Ask(lease.lease.clone())).into_iter().collect()
+    scene.ask(me).into_iter().map(|lease| Action::Ask(lease.lease.clone())).collect()
 }
 
 /// A host, by its place in the order of names.
@@ -125,15 +125,24 @@ impl<'a> Scene<'a> {
         given
     }
 
-    /// The lease that this host should ask for. Those who have less choose first, and each one's choice counts for the next:
-    /// so no two ask for the same, and together they ask for no more than it takes.
-    fn ask(&mut self, me: Place) -> Option<&'a JudgedLease> {
+    /// The leases that this host should ask for. Those who have less choose first, one lease each in turn, and each choice
+    /// counts for the next: so no two ask for the same, and together they ask for no more than it takes.
+    fn ask(&mut self, me: Place) -> Vec<&'a JudgedLease> {
         let mut askers: Vec<Place> =
             (0..self.totals.len()).filter(|host| !self.waiting.contains(host)).collect();
         askers.sort_by_key(|host| (self.totals[*host], *host));
-        let before_me = askers.iter().take_while(|asker| **asker != me);
-        before_me.for_each(|asker| _ = self.choose(*asker));
-        self.choose(me)
+        let mut mine = Vec::new();
+        // Whoever finds nothing is done for this round: the others only come closer to it.
+        while !askers.is_empty() {
+            askers.retain(|asker| match self.choose(*asker) {
+                Some(lease) => {
+                    mine.extend((*asker == me).then_some(lease));
+                    true
+                }
+                None => false,
+            });
+        }
+        mine
     }
 
     /// One lease of the host that has the most, if that is for the better; it is the asker's then, on paper.

@@ -50,7 +50,7 @@ impl World {
         for host in &seen.hosts {
             let me = Owner { host: host.host.name.clone(), session: host.host.session.clone() };
             for action in balance(&seen, &me.host, &me.session, &self.feeds) {
-                let (Action::Acquire(wanted) | Action::Ask(wanted)) = &action;
+                let (Action::Acquire(Sighting { lease: wanted, .. }) | Action::Ask(wanted)) = &action;
                 let lease = self.judged.leases.iter_mut().find(|lease| lease.lease.id == wanted.id).unwrap();
                 let as_seen = lease.lease.owner == wanted.owner && lease.lease.epoch == wanted.epoch;
                 match action {

@@ -23,6 +23,8 @@ pub(super) fn host(named: &str, feeds: &[FeedName]) -> JudgedHost {
         session: session(named),
         feeds: feeds.to_vec(),
         beat: 0,
+        expire: std::time::Duration::from_secs(10),
+        progress: 0,
         seen_at: jiff::Timestamp::UNIX_EPOCH,
         troubles: vec![],
         liveness: Liveness::Unknown,
@@ -36,7 +38,7 @@ pub(super) fn lease(feed: &FeedName, partition: u32, owner: Option<&str>) -> Jud
     let id = LeaseId { feed: feed.clone(), partition: Partition(partition) };
     let position = Position::number(0);
     let lease = LeaseView { id, owner, epoch: Epoch(0), version: 0, position, hand_over_to: None, asked: 0 };
-    JudgedLease { lease, available, held: !available, silent: false, left_over: false }
+    JudgedLease { lease, beat: None, available, held: !available, silent: false, left_over: false }
 }
 
 #[test]
@@ -48,7 +50,7 @@ fn the_first_host_takes_everything() {
 }
 
 #[test]
-fn a_newcomer_asks_the_richest_for_one() {
+fn a_newcomer_asks_the_richest_first() {
     let feeds = [feed("f")];
     let owners = ["a", "a", "a", "b", "b"];
     let leases = (0..5).map(|p| lease(&feeds[0], p, Some(owners[p as usize]))).collect();
@@ -96,7 +98,7 @@ fn hosts_that_start_together_run_after_no_lease_together() {
         let actions = balance(&world, &name(named), &session(named), &feeds);
         assert!((2..=3).contains(&actions.len()), "{named} takes {}", actions.len());
         taken.extend(actions.iter().map(|action| match action {
-            Action::Acquire(lease) => (lease.id.clone(), named),
+            Action::Acquire(seen) => (seen.lease.id.clone(), named),
             Action::Ask(_) => panic!("there are free ones"),
         }));
     }

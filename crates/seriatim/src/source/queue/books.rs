@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{
     Backlog, Body, DiscardedEvents, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
 };
-use crate::lease::{HostView, Liveness};
+use crate::lease::{EXPIRE_UNSAID, HostView, Liveness};
 use crate::name::{Epoch, HostName, ObjectName, SessionId};
 use crate::order::{EventId, links};
 use crate::store::{Discard, Discarding, ParkedFailure};
@@ -159,6 +159,8 @@ impl Books {
             session: entry.session.clone(),
             feeds: Vec::new(),
             beat: entry.beat,
+            expire: EXPIRE_UNSAID,
+            progress: 0,
             seen_at: entry.seen_at,
             troubles: Vec::new(),
             liveness: Liveness::Unknown,

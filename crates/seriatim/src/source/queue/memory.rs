@@ -11,7 +11,7 @@ use super::{
     WorkerSession,
 };
 use crate::clock;
-use crate::lease::{HostView, Liveness};
+use crate::lease::{EXPIRE_UNSAID, HostView, Liveness};
 use crate::name::{HostName, ObjectName, SessionId};
 use crate::order::EventId;
 use crate::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
@@ -79,6 +79,7 @@ impl Queue for MemoryQueue {
             host: worker.clone(),
             session,
             beat,
+            expire: EXPIRE_UNSAID,
             liveness: Liveness::Unknown,
         })
     }

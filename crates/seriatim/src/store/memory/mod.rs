@@ -11,11 +11,11 @@ use async_trait::async_trait;
 
 use super::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
-    ParkedObject, Renewal, Session, Store, StoreError,
+    ParkedObject, Release, Renewal, Session, Store, StoreError,
 };
 use crate::change::{Change, Position};
 use crate::clock;
-use crate::lease::{HostView, Lease, LeaseId, LeaseView, Liveness, Owner, View};
+use crate::lease::{HostView, Lease, LeaseId, LeaseView, Liveness, Mark, Owner, Pulse, Sighting, View};
 use crate::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
 use crate::order::EventId;
 use crate::value::Key;
@@ -37,6 +37,8 @@ struct State {
     parked: Parked,
     /// The last change of each object that a checkpoint has passed.
     chained: BTreeMap<(FeedName, String), u64>,
+    /// Moves with everything that a [`Mark`] tells.
+    moved: u64,
 }
 
 impl Default for MemoryStore {
@@ -70,10 +72,74 @@ impl State {
         self.leases.get_mut(&held.id).filter(mine)
     }
 
+    fn mark(&self) -> Mark {
+        Mark(self.moved.to_string())
+    }
+
+    fn hosts(&self) -> Vec<HostView> {
+        self.hosts.values().cloned().collect()
+    }
+
+    /// Whether the owner of a lease has given no sign of life since it was seen. The taker's own does not count.
+    fn is_silent_since(&self, seen: &Sighting, taker: &SessionId) -> bool {
+        let owner = seen.lease.owner.as_ref().filter(|owner| owner.session != *taker);
+        let host = owner.and_then(|owner| self.hosts.values().find(|host| host.session == owner.session));
+        host.is_none_or(|host| Some(host.beat) == seen.beat)
+    }
+
+    fn acquire(&mut self, session: &Session, seen: &Sighting) -> Option<Lease> {
+        let me = Owner { host: session.host.clone(), session: session.id.clone() };
+        if !self.hosts.values().any(|host| host.session == session.id) {
+            return None;
+        }
+        let silent = self.is_silent_since(seen, &session.id);
+        let seen = &seen.lease;
+        let taken = |lease: &LeaseView| Lease {
+            id: lease.id.clone(),
+            session: session.id.clone(),
+            epoch: lease.epoch,
+            position: lease.position.clone(),
+        };
+        let as_seen = |lease: &&mut LeaseView| silent && lease.version == seen.version;
+        if let Some(lease) = self.lease_as_seen(seen).filter(as_seen) {
+            lease.owner = Some(me);
+            lease.epoch = lease.epoch.next();
+            lease.version += 1;
+            lease.hand_over_to = None;
+            let taken = taken(lease);
+            self.moved += 1;
+            return Some(taken);
+        }
+        // The answer to an earlier call was lost: it is mine already.
+        let mine = |lease: &&LeaseView| lease.owner.as_ref() == Some(&me) && lease.epoch == seen.epoch.next();
+        self.leases.get(&seen.id).filter(mine).map(taken)
+    }
+
+    fn request(&mut self, seen: &LeaseView, to: &HostName) -> bool {
+        let Some(lease) = self.lease_as_seen(seen) else { return false };
+        if lease.hand_over_to.as_ref().is_some_and(|other| other != to) {
+            return false;
+        }
+        lease.hand_over_to = Some(to.clone());
+        self.moved += 1;
+        true
+    }
+
+    fn release(&mut self, Release { lease, keep_for }: &Release) {
+        if let Some(held) = self.lease_of(lease) {
+            held.owner = None;
+            held.version += 1;
+            held.hand_over_to = keep_for.clone();
+            self.moved += 1;
+        }
+    }
+
     fn free_leases_of(&mut self, session: &SessionId) {
+        self.moved += 1;
         for lease in self.leases.values_mut() {
             if lease.owner.as_ref().is_some_and(|owner| owner.session == *session) {
                 lease.owner = None;
+                lease.version += 1;
             }
         }
     }
@@ -83,6 +149,7 @@ impl State {
         for partition in partitions {
             if let Some(lease) = self.leases.get_mut(&LeaseId { feed: feed.clone(), partition }) {
                 lease.asked += 1;
+                self.moved += 1;
             }
         }
     }
@@ -98,27 +165,25 @@ impl Store for MemoryStore {
         &self,
         host: &HostName,
         feeds: &[FeedName],
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
         let mut state = self.state();
         if let Some(holder) = state.hosts.get(host).cloned() {
             if replacing != Some((&holder.session, holder.beat)) {
-                let HostView { session, beat, liveness, .. } = holder;
-                return Err(JoinError::NameTaken { host: host.clone(), session, beat, liveness });
+                let HostView { name: host, session, beat, expire, liveness, .. } = holder;
+                return Err(JoinError::NameTaken { host, session, beat, expire, liveness });
             }
             state.free_leases_of(&holder.session);
         }
-        let session = Session {
-            host: host.clone(),
-            id: SessionId::random(),
-            feeds: feeds.to_vec(),
-            troubles: Vec::new(),
-        };
+        let session = Session::new(host, feeds, expire);
         let view = HostView {
             name: host.clone(),
             session: session.id.clone(),
             feeds: feeds.to_vec(),
             beat: 0,
+            expire,
+            progress: 0,
             seen_at: clock::wall(),
             troubles: Vec::new(),
             liveness: Liveness::Unknown,
@@ -156,6 +221,7 @@ impl Store for MemoryStore {
             };
             state.leases.entry(id).or_insert(fresh);
         }
+        state.moved += u64::from(existing == 0);
         Ok(())
     }
 
@@ -169,75 +235,55 @@ impl Store for MemoryStore {
         Ok(feeds)
     }
 
+    async fn pulse(&self) -> Result<Pulse, StoreError> {
+        self.news.note();
+        let state = self.state();
+        Ok(Pulse { mark: state.mark(), hosts: state.hosts() })
+    }
+
     async fn view(&self, feeds: &[FeedName]) -> Result<View, StoreError> {
         self.news.note();
         let state = self.state();
         let asked_for = |lease: &&LeaseView| feeds.contains(&lease.id.feed);
         let leases = state.leases.values().filter(asked_for).cloned().collect();
-        Ok(View { leases, hosts: state.hosts.values().cloned().collect() })
+        Ok(View { mark: state.mark(), leases, hosts: state.hosts() })
     }
 
-    async fn acquire(&self, session: &Session, seen: &LeaseView) -> Result<Option<Lease>, StoreError> {
+    async fn acquire_all(
+        &self,
+        session: &Session,
+        seen: &[Sighting],
+    ) -> Result<Vec<Option<Lease>>, StoreError> {
         let mut state = self.state();
-        let me = Owner { host: session.host.clone(), session: session.id.clone() };
-        if !state.hosts.values().any(|host| host.session == session.id) {
-            return Ok(None);
-        }
-        let taken = |lease: &LeaseView| Lease {
-            id: lease.id.clone(),
-            session: session.id.clone(),
-            epoch: lease.epoch,
-            position: lease.position.clone(),
-        };
-        if let Some(lease) = state.lease_as_seen(seen).filter(|lease| lease.version == seen.version) {
-            lease.owner = Some(me);
-            lease.epoch = lease.epoch.next();
-            lease.version += 1;
-            lease.hand_over_to = None;
-            return Ok(Some(taken(lease)));
-        }
-        // The answer to an earlier call was lost: it is mine already.
-        let mine = |lease: &&LeaseView| lease.owner.as_ref() == Some(&me) && lease.epoch == seen.epoch.next();
-        Ok(state.leases.get(&seen.id).filter(mine).map(taken))
+        Ok(seen.iter().map(|seen| state.acquire(session, seen)).collect())
     }
 
-    async fn renew(&self, session: &Session, leases: &[Lease]) -> Result<Vec<Renewal>, StoreError> {
+    async fn renew(&self, session: &Session) -> Result<Renewal, StoreError> {
         let mut state = self.state();
         let host = state.hosts.get_mut(&session.host).filter(|host| host.session == session.id);
-        let Some(host) = host else {
-            return Ok(vec![Renewal::Lost; leases.len()]);
-        };
+        let Some(host) = host else { return Ok(Renewal::Gone) };
         host.beat += 1;
         host.feeds = session.feeds.clone();
         host.troubles = session.troubles.clone();
+        host.progress = session.progress;
         host.seen_at = clock::wall();
-        let renewals = leases.iter().map(|held| match state.lease_of(held) {
-            None => Renewal::Lost,
-            Some(lease) => {
-                lease.version += 1;
-                Renewal::Kept { hand_over_to: lease.hand_over_to.clone() }
-            }
-        });
-        Ok(renewals.collect())
+        Ok(Renewal::Kept)
     }
 
-    async fn request_hand_over(&self, seen: &LeaseView, to: &HostName) -> Result<bool, StoreError> {
+    async fn request_all(&self, seen: &[LeaseView], to: &HostName) -> Result<Vec<bool>, StoreError> {
         let mut state = self.state();
-        let Some(lease) = state.lease_as_seen(seen) else {
-            return Ok(false);
-        };
-        if lease.hand_over_to.as_ref().is_some_and(|other| other != to) {
-            return Ok(false);
+        let asked: Vec<bool> = seen.iter().map(|seen| state.request(seen, to)).collect();
+        if asked.contains(&true) {
+            self.news.tell();
         }
-        lease.hand_over_to = Some(to.clone());
-        self.news.tell();
-        Ok(true)
+        Ok(asked)
     }
 
-    async fn release(&self, lease: &Lease, keep_for: Option<&HostName>) -> Result<(), StoreError> {
-        if let Some(held) = self.state().lease_of(lease) {
-            held.owner = None;
-            held.hand_over_to = keep_for.cloned();
+    async fn release_all(&self, releases: &[Release]) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let before = state.moved;
+        releases.iter().for_each(|release| state.release(release));
+        if state.moved != before {
             self.news.tell();
         }
         Ok(())
@@ -283,6 +329,7 @@ impl Store for MemoryStore {
         lease.epoch = lease.epoch.next();
         lease.version += 1;
         lease.position = position.clone();
+        state.moved += 1;
         if parked == OnRewind::DropParked {
             state.parked.drop_partition(&seen.id);
         }
@@ -356,6 +403,7 @@ impl Store for MemoryStore {
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
         let mut state = self.state();
         state.leases.retain(|id, _| id.feed != *feed);
+        state.moved += 1;
         state.parked.forget(feed);
         state.chained.retain(|(of, _), _| of != feed);
         Ok(())

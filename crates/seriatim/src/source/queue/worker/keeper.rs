@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::life::{Life, Phase};
 use crate::clock;
-use crate::lease::{View, Watch};
+use crate::lease::{HostView, View, Watch};
 use crate::store::StoreError;
 
 /// Beats and looks around until the task is ended.
@@ -39,8 +39,11 @@ pub(super) async fn keep(life: Arc<Life>) {
 /// Has the objects of silent workers queued again.
 async fn look_around(life: &Life, watch: &mut Watch) -> Result<(), StoreError> {
     let asked = clock::now();
-    let view = View { leases: Vec::new(), hosts: life.queue.workers().await? };
-    for judged in watch.judge(&view, asked, clock::now(), life.settings.leases.expire).hosts {
+    // Workers publish no expiry: each judges the others by its own.
+    let expire = life.settings.leases.expire;
+    let hosts = life.queue.workers().await?.into_iter().map(|worker| HostView { expire, ..worker }).collect();
+    let view = View { hosts, ..View::default() };
+    for judged in watch.judge(&view, asked, clock::now(), expire).hosts {
         let seen = judged.host;
         if !judged.live && seen.session != life.session.id && life.queue.recover(&seen).await? {
             tracing::warn!(worker = %seen.name, "is silent: what it held is queued again");

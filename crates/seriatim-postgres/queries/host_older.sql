@@ -1,0 +1,16 @@
+-- The hosts of an older version, which publish no expiry. A lock is `held`, `free` although it was taken in this life of the server,
+-- or `unknown`.
+select name, session, feeds, beat, seen_at, troubles, lock_number,
+    case
+        when locked_in is distinct from pg_postmaster_start_time() then 'unknown'
+        when exists (
+            select 1 from pg_locks
+            where locktype = 'advisory' and objsubid = 1 and granted
+                and database = (select oid from pg_database where datname = current_database())
+                and (classid::bigint << 32) | objid::bigint = lock_key
+        ) then 'held'
+        else 'free'
+    end
+from seriatim.host
+where expire is null
+order by name
