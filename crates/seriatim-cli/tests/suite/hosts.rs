@@ -65,3 +65,33 @@ fn rewind_and_unwatch_refuse_while_a_host_owns_the_feed() {
     shop.run("rewind totals --to beginning").expect(0, &[]);
     shop.run("unwatch totals").expect(0, &["forgotten"]);
 }
+
+/// Loses all that the server keeps.
+fn empty(redis: &seriatim_testkit::servers::Redis) {
+    let url = redis.url();
+    let address = url.trim_start_matches("redis://").trim_end_matches('/');
+    let mut server = std::net::TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut server, b"FLUSHALL\r\n").unwrap();
+    let mut answer = String::new();
+    BufReader::new(server).read_line(&mut answer).unwrap();
+    assert_eq!(answer, "+OK\r\n");
+}
+
+#[test]
+fn a_store_that_lost_its_state_stops_the_feed_and_names_the_remedy() {
+    let redis = seriatim_testkit::servers::Redis::start().unwrap();
+    let shop = Shop::open();
+    shop.reconfigure("store = \"sqlite:shop.db\"", &format!("store = \"{}\"", redis.url()));
+    shop.run("check").expect(0, &["risk", "Redis keeps nothing on disk", "appendonly yes"]);
+    let mut host = shop.start("run --host anna");
+    let mut logs = BufReader::new(host.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(logs.any(|line| line.contains("owns 4 of 4 partitions")));
+    empty(&redis);
+    let said: Vec<String> = logs.collect();
+    assert_eq!(host.wait().unwrap().code(), Some(1), "{said:?}");
+    let said = said.join("\n");
+    assert!(said.contains("joined again") && said.contains("lost its checkpoints"), "{said}");
+    assert!(said.contains("seriatim rewind totals --to") && !said.contains("already running"), "{said}");
+    shop.run("rewind totals --to beginning").expect(0, &["the store had no checkpoints of it"]);
+    shop.run("run --once").expect(0, &[]);
+}

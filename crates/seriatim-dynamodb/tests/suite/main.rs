@@ -7,6 +7,7 @@ mod once_conformance;
 mod once_processes;
 mod server;
 mod store_conformance;
+mod store_idle;
 mod store_plans;
 mod table;
 mod throttling;

@@ -223,3 +223,29 @@ async fn many_may_set_the_store_up_at_once() {
     ids.dedup();
     assert_eq!(ids.len(), 1);
 }
+
+/// What a version before the sign of life of sessions writes when a host joins.
+const OLDER_JOIN: &str = "insert into seriatim.host (name, session, feeds, beat, seen_at, lock_key) \
+                          values ('old', 's', '{}', 7, now(), 1)";
+
+#[tokio::test]
+async fn a_host_of_an_older_version_is_refused_and_one_that_runs_is_taken_out_once_it_is_silent() {
+    let place = Place::new();
+    let store = place.store().await;
+    let client = place.client().await;
+    let refused = client.batch_execute(OLDER_JOIN).await.unwrap_err();
+    let refused = refused.as_db_error().unwrap().message().to_owned();
+    assert!(refused.contains("a newer version of Seriatim"), "{refused}");
+    // It was there before the tables were brought up to date.
+    let joined = format!(
+        "alter table seriatim.host disable trigger user; {OLDER_JOIN}; alter table seriatim.host enable trigger user"
+    );
+    place.run(&joined).await;
+    let older = store.older_hosts(&[]).await.unwrap();
+    let [old] = older.as_slice() else { panic!("{older:?}") };
+    assert_eq!((old.name.as_str(), old.beat), ("old", 7));
+    place.run("update seriatim.host set beat = 8").await;
+    assert_eq!(store.older_hosts(&[(old.session.clone(), 7)]).await.unwrap().len(), 1, "it has beaten since");
+    assert_eq!(store.older_hosts(&[(old.session.clone(), 8)]).await.unwrap(), []);
+    assert_eq!(store.view(&[]).await.unwrap().hosts, []);
+}

@@ -96,3 +96,34 @@ async fn a_file_that_is_no_database_waits_for_a_person() {
     let refused = StoreError::from(SqliteStore::open(&file.path()).await.unwrap_err());
     assert!(matches!(refused, StoreError::NeedsAttention { .. }), "{refused}");
 }
+
+/// What a version before the sign of life of sessions writes when a host joins.
+const OLDER_JOIN: &str = "insert or replace into seriatim_host (name, session, feeds, beat, seen_at) values ('old', 's', '[]', 7, 0)";
+
+#[tokio::test]
+async fn a_host_of_an_older_version_is_refused_with_a_sentence() {
+    let file = File::new();
+    let _store = file.store().await;
+    let refused = file.sqlite().execute_batch(OLDER_JOIN).unwrap_err().to_string();
+    assert!(refused.contains("a newer version of Seriatim"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_host_of_an_older_version_is_taken_out_once_it_is_silent_and_not_before() {
+    let file = File::new();
+    let store = file.store().await;
+    // It was there before the tables were brought up to date.
+    file.sqlite().execute_batch("drop trigger seriatim_host_is_of_this_version").unwrap();
+    file.sqlite().execute_batch(OLDER_JOIN).unwrap();
+    let older = store.older_hosts(&[]).await.unwrap();
+    let [host] = older.as_slice() else { panic!("{older:?}") };
+    assert_eq!((host.name.as_str(), host.beat), ("old", 7));
+    file.sqlite().execute_batch("update seriatim_host set beat = 8").unwrap();
+    assert_eq!(
+        store.older_hosts(&[(host.session.clone(), 7)]).await.unwrap().len(),
+        1,
+        "it has beaten since"
+    );
+    assert_eq!(store.older_hosts(&[(host.session.clone(), 8)]).await.unwrap(), []);
+    assert_eq!(store.view(&[]).await.unwrap().hosts, []);
+}

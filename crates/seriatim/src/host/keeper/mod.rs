@@ -290,11 +290,10 @@ impl Keeper {
         }
         match self.store.acquire_all(&self.session, seen).await {
             Ok(leases) => {
-                for (lease, seen) in leases.into_iter().zip(seen) {
+                let taken = leases.into_iter().zip(seen).filter_map(|(lease, seen)| Some((lease?, seen)));
+                for (lease, seen) in taken {
                     self.look_at = Some(clock::now() + AT_MOST_EVERY.min(self.settings.acquire));
-                    if let Some(lease) = lease {
-                        self.start(lease, seen.lease.asked);
-                    }
+                    self.start(lease, seen.lease.asked);
                 }
             }
             Err(error) => {
@@ -312,8 +311,9 @@ impl Keeper {
     async fn ask(&mut self, seen: &[LeaseView]) {
         match self.store.request_all(seen, &self.session.host).await {
             Ok(asked) => {
-                let asked = asked.into_iter().filter(|asked| *asked).count();
-                tracing::debug!("asked for {asked} leases");
+                for (seen, _) in seen.iter().zip(asked).filter(|(_, asked)| *asked) {
+                    tracing::debug!(lease = %seen.id, "asked for");
+                }
             }
             Err(error) => {
                 tracing::warn!(leases = seen.len(), %error, "cannot ask for leases; trying again");
