@@ -7,6 +7,8 @@
 -- The statement that notes what an event did, with the names that the columns have now. Null when a column is gone. The rows of
 -- row-level triggers are what `new_row` and `old_row` say.
 -- A row that is written as it was is left alone. A key that changed is a delete of the old one and an insert of the new one.
+-- A statement may write a row more than once, by foreign keys' actions or triggers: each key is noted once, in the order of keys,
+-- so that two statements do not wait for each other.
 -- Joins are full ones: no other is safe from being done row by row for many rows, with a plan that was kept from few.
 create or replace function seriatim.log_note(entry seriatim.log, event text, level text, new_row text, old_row text) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -19,18 +21,22 @@ begin
     end if;
     -- Aliases that no column is called by: a name alone means a column first, then a row.
     template := 'insert into {keys} ([[{c}|, ]], changed, modified_at, deleted) ' || case level || ' ' || event
-        when 'STATEMENT insert' then 'select [[n.{w}|, ]], {noted}, false from new_rows n'
-        when 'STATEMENT delete' then 'select [[o.{w}|, ]], {noted}, true from old_rows o'
-        when 'STATEMENT update' then case when entry.deletes then
-            'select [[coalesce(seriatim_new.{w}, seriatim_old.{w})|, ]], {noted}, [[seriatim_new.{w} is null| or ]] '
+        when 'STATEMENT insert' then 'select [[d.{c}|, ]], {noted}, false from ('
+            'select distinct on ([[n.{w}|, ]]) [[n.{w} as {c}|, ]] from new_rows n order by [[n.{w}|, ]]) d'
+        when 'STATEMENT delete' then 'select [[d.{c}|, ]], {noted}, true from ('
+            'select distinct on ([[o.{w}|, ]]) [[o.{w} as {c}|, ]] from old_rows o order by [[o.{w}|, ]]) d'
+        when 'STATEMENT update' then 'select [[d.{c}|, ]], {noted}, d.seriatim_gone from (' || case when entry.deletes then
+            'select distinct on ([[coalesce(seriatim_new.{w}, seriatim_old.{w})|, ]]) '
+            '[[coalesce(seriatim_new.{w}, seriatim_old.{w}) as {c}|, ]], [[seriatim_new.{w} is null| or ]] as seriatim_gone '
             'from new_rows seriatim_new full join old_rows seriatim_old on [[seriatim_new.{w} = seriatim_old.{w}| and ]] '
-            'where [[seriatim_new.{w} is null| or ]] or [[seriatim_old.{w} is null| or ]] or seriatim_new *<> seriatim_old'
+            'where [[seriatim_new.{w} is null| or ]] or [[seriatim_old.{w} is null| or ]] or seriatim_new *<> seriatim_old '
+            'order by [[coalesce(seriatim_new.{w}, seriatim_old.{w})|, ]]'
         else
-            'select [[seriatim_new.{w}|, ]], {noted}, false '
+            'select distinct on ([[seriatim_new.{w}|, ]]) [[seriatim_new.{w} as {c}|, ]], false as seriatim_gone '
             'from new_rows seriatim_new full join old_rows seriatim_old on [[seriatim_new.{w} = seriatim_old.{w}| and ]] '
             'where case when [[seriatim_new.{w} is null| or ]] then false when [[seriatim_old.{w} is null| or ]] then true '
-            'else seriatim_new *<> seriatim_old end'
-        end
+            'else seriatim_new *<> seriatim_old end order by [[seriatim_new.{w}|, ]]'
+        end || ') d'
         when 'ROW insert' then 'select [[{new}.{w}|, ]], {noted}, false'
         when 'ROW delete' then 'select [[{old}.{w}|, ]], {noted}, true'
         when 'ROW update' then

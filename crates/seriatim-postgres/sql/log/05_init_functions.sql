@@ -178,7 +178,7 @@ $$;
 -- The names that the functions of a log were made with, and the number of the form that they have.
 create or replace function seriatim.log_shape(entry seriatim.log) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
-    select '2 ' || entry.watched::text || ' (' || string_agg(k.now, ', ' order by k.place) || ') ' || entry.key_index
+    select '3 ' || entry.watched::text || ' (' || string_agg(k.now, ', ' order by k.place) || ') ' || entry.key_index
     from seriatim.log_key(entry) k
 $$;
 

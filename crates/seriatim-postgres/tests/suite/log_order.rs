@@ -214,3 +214,35 @@ async fn a_table_that_somebody_alters_does_not_hold_the_sequencer_up() {
     pruning.await.unwrap();
     listing.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_row_that_one_statement_writes_twice_leads_to_its_last_state() {
+    let shop = Shop::with(
+        "create table parents (id int primary key);
+         create table orders (id int primary key, a int references parents on update cascade on delete cascade,
+             b int references parents on update cascade on delete set null, up int references orders on update cascade on delete set null)",
+    )
+    .await;
+    shop.sql("insert into parents values (1), (2); insert into orders values (1, 1, 1, 1), (2, 1, 2, 1), (3, 2, 1, 2)").await;
+    let mut follower =
+        Follower::open(shop.source().log("orders").partitions(1).with_deletes(), Start::Beginning).await;
+    follower.drain().await;
+    for sql in [
+        "update parents set id = id + 10",
+        "update orders set id = id + 10",
+        "update orders set id = 5 where id = 11",
+        "delete from parents where id = 11",
+        "insert into orders values (1, 12, 12, 1), (9, 12, 12, 1) on conflict (id) do update set b = null",
+        "with gone as (delete from orders where id = 9 returning *) insert into orders select 8, a, b, 8 from gone",
+    ] {
+        shop.sql(sql).await;
+        follower.drain().await;
+        let mut table =
+            shop.texts("select replace(jsonb_build_array(id, a, b, up)::text, ' ', '') from orders").await;
+        let states = follower.states.values().map(|state| state.replace("\"null\"", "null"));
+        let mut states: Vec<_> = states.collect();
+        table.sort();
+        states.sort();
+        assert_eq!(states, table, "after {sql}");
+    }
+}
