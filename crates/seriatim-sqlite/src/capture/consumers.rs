@@ -6,6 +6,7 @@ use seriatim::change::Position;
 use seriatim::source::{Consumer, Start};
 
 use super::fault::Fault;
+use super::journal::flight::CHANGES;
 use super::names::Kind;
 use super::position::Place;
 use super::registry::{self, Registration};
@@ -147,7 +148,7 @@ impl Beginning {
 fn first_since(connection: &Connection, watched: &Watched, ms: i64) -> rusqlite::Result<Option<i64>> {
     let changes = watched.objects.changes();
     let sql = match watched.objects.kind {
-        Kind::Journal => format!("select min(id) from {changes} where at >= ?1"),
+        Kind::Journal => format!("select min(id) from {changes} where at >= ?1 and {CHANGES}"),
         Kind::Log => format!(
             "select min(case when first_at >= ?1 then first else seq end) from {changes} where first_at >= ?1 or at >= ?1"
         ),

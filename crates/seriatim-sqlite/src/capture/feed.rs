@@ -12,7 +12,7 @@ use super::Capture;
 use super::fault::{Fault, run};
 use super::install::{self, write};
 use super::log::seed;
-use super::names::Kind;
+use super::names::{Kind, Objects};
 use super::position::Place;
 use super::reader::{Outcome, check_live, locked};
 use super::registry::{self, COMPONENT, Registration};
@@ -267,6 +267,7 @@ impl Capture {
     }
 
     async fn read_now(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
+        self.settle_before_backfill(cursors).await?;
         let reading = self.reading().await?;
         for _ in 0..SCHEMA_CHANGES {
             let (reader, settings, cursors) = (self.reader.clone(), self.settings.clone(), cursors.to_vec());
@@ -280,6 +281,16 @@ impl Capture {
         }
         let doing = format!("reading feed {}", self.settings.names.feed);
         Err(SourceError::unavailable(doing, "the table's schema keeps changing"))
+    }
+
+    /// A row that a failed statement left without a word would look like one that existed before.
+    async fn settle_before_backfill(&self, cursors: &[Cursor]) -> Result<(), SourceError> {
+        let existing = |cursor: &Cursor| matches!(Place::parse(&cursor.after), Some(Place::Backfill(_)));
+        let capture = locked(&self.reader).capture;
+        let Some(capture) = capture.filter(|_| cursors.iter().any(existing)) else { return Ok(()) };
+        let (objects, names) = (Objects { kind: self.settings.kind, capture }, self.settings.names.clone());
+        let settle = move |connection: &mut Connection| prune::settle(connection, objects, &names);
+        run(self.writing().await?, "settling changes of", settle).await
     }
 
     async fn bring_up_to_date(&self) -> Result<(), SourceError> {
@@ -339,7 +350,7 @@ fn reopened(
     let names = &settings.names;
     let entry =
         registry::entry(transaction, registration.capture, names)?.ok_or_else(|| names.triggers_gone())?;
-    let Some(triggers) = registry::triggers(transaction, entry.objects)? else {
+    let Some(triggers) = registry::triggers(transaction, &entry)? else {
         if wrong == Wrong::Refuse || !table::exists(transaction, &names.table)? {
             return Err(gone(transaction, names)?.into());
         }

@@ -3,9 +3,9 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::fault::Fault;
-use super::names::{Kind, Objects};
+use super::journal::flight::Flight;
+use super::names::{Edition, Kind, Objects};
 use super::registry::{self, COMPONENT};
-use super::replaced::Replaced;
 use super::sentences::Names;
 use super::settings::Settings;
 use super::sql::literal;
@@ -92,17 +92,19 @@ pub(super) fn bring_up_to_date(
 ) -> Result<(), Fault> {
     let (objects, table) = (watched.objects, &watched.table);
     let (known, all) = (watched.columns.len(), table.columns.len());
+    settle(transaction, watched)?;
     let head = registry::head(transaction, objects)?;
     let mut sql = objects.drop_triggers();
     if objects.kind == Kind::Journal && all > known {
         sql += &journal::triggers::add_slots(&objects, known, all);
     }
-    sql += &format!("drop table {};\n", objects.replaced());
-    sql += &replaced(&objects, table, &watched.key).create();
+    sql += &format!("drop table if exists {};\n", objects.replaced());
+    sql += &aside(&objects, table, &watched.key);
     sql += &triggers(&objects, table, &watched.key);
     transaction.execute_batch(&sql)?;
     let learnt = include_str!("../../queries/capture_learnt.sql");
-    transaction.execute(learnt, (objects.capture, serde_json::json!(table.known()).to_string()))?;
+    transaction
+        .execute(learnt, (objects.capture, serde_json::json!(table.known(objects.kind)).to_string()))?;
     if all > known {
         transaction.execute(
             include_str!("../../queries/capture_add_shape.sql"),
@@ -120,9 +122,27 @@ pub(super) fn bring_up_to_date(
     prove(transaction, table)
 }
 
+/// Journals what statements left that were ignored or failed half-way. None is running while we can write.
+pub(super) fn settle(transaction: &Transaction<'_>, watched: &Watched) -> rusqlite::Result<()> {
+    if watched.objects.kind != Kind::Journal || watched.edition != Edition::NOW {
+        return Ok(());
+    }
+    let mut table = watched.table.clone();
+    table.columns.truncate(watched.columns.len());
+    let flight = Flight::new(&watched.objects, &table, &watched.key);
+    let left = format!("select {}", flight.under_way());
+    if transaction.query_row(&left, [], |row| row.get(0))? {
+        transaction.execute_batch(&flight.settle())?;
+    }
+    Ok(())
+}
+
 /// Takes a capture out of the file, and the books too when it was the last one.
 pub(super) fn remove(transaction: &Transaction<'_>, objects: Objects) -> rusqlite::Result<()> {
+    let drawn = registry::head(transaction, objects)?.max(registry::drawn_before(transaction)?);
     transaction.execute_batch(&(objects.drop_triggers() + &objects.drop_tables()))?;
+    transaction.execute(include_str!("../../queries/ids_drawn_forget.sql"), [drawn])?;
+    transaction.execute(include_str!("../../queries/ids_drawn_note.sql"), [drawn])?;
     transaction.execute(DELETE, [objects.capture])?;
     let left: i64 = transaction.query_row(COUNT, [], |row| row.get(0))?;
     if left == 0 {
@@ -137,10 +157,11 @@ fn installed(transaction: &Transaction<'_>, capture: i64, settings: &Settings) -
     watched.ok_or_else(|| settings.names.not_installed().into())
 }
 
-fn replaced<'a>(objects: &Objects, table: &'a Table, key: &[usize]) -> Replaced<'a> {
+/// The table of rows put aside.
+fn aside(objects: &Objects, table: &Table, key: &[usize]) -> String {
     match objects.kind {
-        Kind::Journal => journal::triggers::replaced(objects, table),
-        Kind::Log => log::triggers::replaced(objects, table, key),
+        Kind::Journal => Flight::new(objects, table, key).create(),
+        Kind::Log => log::triggers::replaced(objects, table, key).create(),
     }
 }
 
@@ -175,7 +196,7 @@ impl Plan {
         let table = Table::inspect(connection, &settings.names)?;
         let key = checked_key(&table, settings)?;
         let objects = Objects { kind: settings.kind, capture: registry::next_capture(connection)? };
-        Ok(Plan { objects, table, key, base: 0 })
+        Ok(Plan { objects, table, key, base: registry::drawn_before(connection)? })
     }
 
     fn execute(&self, transaction: &Transaction<'_>) -> Result<(), Fault> {
@@ -190,7 +211,7 @@ impl Plan {
 
     fn enter(&self) -> String {
         let key = serde_json::json!(self.key).to_string();
-        let known = serde_json::json!(self.table.known()).to_string();
+        let known = serde_json::json!(self.table.known(self.objects.kind)).to_string();
         let shapes = serde_json::json!([(0, self.table.columns.len())]).to_string();
         format!(
             "insert into seriatim_capture (id, kind, table_name, key_slots, shapes, known, floor, pruned)\n\
@@ -210,7 +231,7 @@ impl Plan {
             Kind::Journal => journal::triggers::create_table(&self.objects, self.table.columns.len()),
             Kind::Log => log::triggers::create_table(&self.objects, &self.key),
         };
-        format!("{changes}\n{}\n", replaced(&self.objects, &self.table, &self.key).create())
+        format!("{changes}\n{}\n", aside(&self.objects, &self.table, &self.key))
     }
 
     /// A log keeps numbers for the rows that exist already, so every change has a number above theirs. In a journal,

@@ -7,6 +7,7 @@ use seriatim::value::{Key, Packer};
 
 use super::consumers::now;
 use super::fault::Fault;
+use super::journal::flight::CHANGES;
 use super::names::{Kind, Objects};
 use super::position::Place;
 use super::registry;
@@ -100,7 +101,9 @@ fn select(watched: &Watched) -> String {
             let key = list(
                 watched.key.iter().map(|slot| format!("case op when 3 then old_{slot} else new_{slot} end")),
             );
-            format!("select id, at, id, at, {key} from {changes} where id > ?1 order by id limit ?2")
+            format!(
+                "select id, at, id, at, {key} from {changes} where id > ?1 and {CHANGES} order by id limit ?2"
+            )
         }
         Kind::Log => {
             let key = list((0..watched.key.len()).map(|index| format!("k{index}")));
@@ -154,7 +157,8 @@ impl Tally {
 
     fn count(&mut self, watched: &Watched, row: &Stepped<'_>) {
         self.packer.clear();
-        (0..watched.key.len()).for_each(|index| row.pack(4 + index, &mut self.packer));
+        let whole = watched.whole_keys();
+        (0..watched.key.len()).for_each(|index| row.pack_key(4 + index, whole, &mut self.packer));
         let partition = partition_of_hash(Key::hash_of(self.packer.since(0)), self.partitions);
         for index in &self.cursors_of[partition.0 as usize] {
             let count = &mut self.counts[*index];

@@ -17,6 +17,7 @@ mod chosen;
 mod settings;
 mod names;
 mod users_triggers;
+mod generated;
 mod table;
 mod position;
 mod replaced;

@@ -1,5 +1,7 @@
 //! The names of what a capture puts into the user's file. All of them begin with `seriatim_`.
 
+use serde::{Deserialize, Serialize};
+
 use super::table::Table;
 
 /// Which capture it is.
@@ -24,6 +26,17 @@ impl Kind {
     }
 }
 
+/// How triggers are made. Older ones are made anew when a feed opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Edition(u32);
+
+impl Edition {
+    /// That of triggers which say nothing about it.
+    pub(super) const FIRST: Edition = Edition(0);
+    pub(super) const NOW: Edition = Edition(2);
+}
+
 /// What a trigger waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
@@ -32,6 +45,15 @@ pub(super) enum Event {
     Insert,
     Update,
     Delete,
+    /// Journal.
+    BeforeDelete,
+    /// Journal: these six are for when something is under way already.
+    NestedBeforeInsert,
+    NestedBeforeUpdate,
+    NestedBeforeDelete,
+    NestedInsert,
+    NestedUpdate,
+    NestedDelete,
     /// Log: an update that makes another object of the row.
     UpdateOfKey,
     /// Log: an insert, while rows are put aside that it may have replaced.
@@ -50,6 +72,13 @@ impl Event {
             Event::Insert => "after_insert",
             Event::Update => "after_update",
             Event::Delete => "after_delete",
+            Event::BeforeDelete => "before_delete",
+            Event::NestedBeforeInsert => "nested_before_insert",
+            Event::NestedBeforeUpdate => "nested_before_update",
+            Event::NestedBeforeDelete => "nested_before_delete",
+            Event::NestedInsert => "nested_after_insert",
+            Event::NestedUpdate => "nested_after_update",
+            Event::NestedDelete => "nested_after_delete",
             Event::UpdateOfKey => "after_update_of_key",
             Event::ReplacingInsert => "after_insert_replacing",
             Event::ReplacingUpdate => "after_update_replacing",
@@ -59,19 +88,31 @@ impl Event {
 
     fn when(self) -> &'static str {
         match self {
-            Event::BeforeInsert => "before insert",
-            Event::BeforeUpdate => "before update",
-            Event::Insert | Event::ReplacingInsert => "after insert",
-            Event::Update | Event::UpdateOfKey | Event::ReplacingUpdate | Event::FollowingUpdate => {
-                "after update"
-            }
-            Event::Delete => "after delete",
+            Event::BeforeInsert | Event::NestedBeforeInsert => "before insert",
+            Event::BeforeUpdate | Event::NestedBeforeUpdate => "before update",
+            Event::BeforeDelete | Event::NestedBeforeDelete => "before delete",
+            Event::Insert | Event::ReplacingInsert | Event::NestedInsert => "after insert",
+            Event::Update
+            | Event::UpdateOfKey
+            | Event::ReplacingUpdate
+            | Event::FollowingUpdate
+            | Event::NestedUpdate => "after update",
+            Event::Delete | Event::NestedDelete => "after delete",
         }
     }
 }
 
 const COMMON: [Event; 5] =
     [Event::BeforeInsert, Event::BeforeUpdate, Event::Insert, Event::Update, Event::Delete];
+const OF_A_JOURNAL: [Event; 7] = [
+    Event::BeforeDelete,
+    Event::NestedBeforeInsert,
+    Event::NestedBeforeUpdate,
+    Event::NestedBeforeDelete,
+    Event::NestedInsert,
+    Event::NestedUpdate,
+    Event::NestedDelete,
+];
 const OF_A_LOG: [Event; 4] =
     [Event::UpdateOfKey, Event::ReplacingInsert, Event::ReplacingUpdate, Event::FollowingUpdate];
 
@@ -93,9 +134,13 @@ impl Objects {
         format!("seriatim_replaced_{}", self.capture)
     }
 
-    /// The events that the capture has triggers for.
-    pub(super) fn events(&self) -> impl Iterator<Item = Event> {
-        let more = if self.kind == Kind::Log { OF_A_LOG.as_slice() } else { &[] };
+    /// The events that the capture has triggers for, if they are of this edition.
+    pub(super) fn events(&self, edition: Edition) -> impl Iterator<Item = Event> {
+        let more = match (self.kind, edition) {
+            (Kind::Log, _) => OF_A_LOG.as_slice(),
+            (Kind::Journal, Edition::FIRST) => &[],
+            (Kind::Journal, _) => &OF_A_JOURNAL,
+        };
         COMMON.into_iter().chain(more.iter().copied())
     }
 
@@ -113,7 +158,9 @@ impl Objects {
 
     /// The SQL that takes the triggers out.
     pub(super) fn drop_triggers(&self) -> String {
-        self.events().map(|event| format!("drop trigger if exists {};\n", self.trigger_name(event))).collect()
+        self.events(Edition::NOW)
+            .map(|event| format!("drop trigger if exists {};\n", self.trigger_name(event)))
+            .collect()
     }
 
     /// The SQL that takes the tables out, with all that is in them.

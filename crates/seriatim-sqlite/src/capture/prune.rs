@@ -6,12 +6,13 @@ use seriatim::source::Consumer;
 
 use super::consumers::now;
 use super::fault::Fault;
-use super::install::write;
+use super::install::{self, write};
 use super::lag::STALE_AFTER_MS;
 use super::names::{Kind, Objects};
 use super::position::Place;
 use super::registry::{self, Registration};
 use super::sentences::Names;
+use super::watched::Watched;
 
 const CONSUMED: &str = include_str!("../../queries/consumer_consumed.sql");
 const SLOWEST: &str = include_str!("../../queries/consumer_min.sql");
@@ -39,7 +40,7 @@ pub(super) fn consumed(
         return Err(names.not_registered(consumer.store.as_str()).into());
     };
     note(connection, &registration, slowest(positions, &registration, names)?)?;
-    tidy_up(connection, entry.objects)?;
+    tidy_up(connection, entry.objects, names)?;
     let mut pruned = 0;
     for _ in 0..STEPS {
         let step = prune_step(connection, entry.objects)?;
@@ -77,13 +78,35 @@ fn note(connection: &Connection, registration: &Registration, consumed: Option<i
 }
 
 /// Rows that were put aside are of use only while a statement runs, and none does when we can write.
-fn tidy_up(connection: &mut Connection, objects: Objects) -> rusqlite::Result<()> {
+fn tidy_up(connection: &mut Connection, objects: Objects, names: &Names) -> Result<(), Fault> {
     let replaced = objects.replaced();
+    if objects.kind == Kind::Journal {
+        return settle(connection, objects, names);
+    }
     let any = format!("select exists (select 1 from {replaced})");
     if connection.prepare_cached(&any)?.query_row([], |row| row.get(0))? {
         connection.prepare_cached(&format!("delete from {replaced}"))?.execute([])?;
     }
     Ok(())
+}
+
+/// What ignored and failed statements left in a journal is settled. One that the triggers' edition does not match is left alone.
+pub(super) fn settle(connection: &mut Connection, objects: Objects, names: &Names) -> Result<(), Fault> {
+    if !connection.table_exists(None, objects.replaced().as_str())? {
+        return Ok(());
+    }
+    let (aside, changes) = (objects.replaced(), objects.changes());
+    let left = format!(
+        "select exists (select 1 from {aside}) or ifnull((select op from {changes} order by id desc limit 1), 1) <= 0"
+    );
+    if !connection.prepare_cached(&left)?.query_row([], |row| row.get(0))? {
+        return Ok(());
+    }
+    let transaction = write(connection)?;
+    if let Some(watched) = Watched::by_id(&transaction, objects.capture, names)? {
+        install::settle(&transaction, &watched)?;
+    }
+    Ok(transaction.commit()?)
 }
 
 fn prune_step(connection: &mut Connection, objects: Objects) -> rusqlite::Result<u64> {

@@ -118,7 +118,8 @@ impl Reader {
         let first_changes = self.first_changes.take();
         let sieve = self.sieve(&transaction, &watched, settings)?;
         let pass = Pass { connection: &transaction, settings, watched: &watched, sieve, head };
-        let slices = Slices::new(&settings.names.feed, settings.partitions, &group.members, limit);
+        let slices = Slices::new(&settings.names.feed, settings.partitions, &group.members, limit)
+            .with_whole_numbers(watched.whole_keys());
         let ahead = group.most.unwrap_or(u64::MAX);
         let rows = limit.rows.max(1);
         let (found, first_changes) = match &group.at {

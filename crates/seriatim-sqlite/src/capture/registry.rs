@@ -5,6 +5,7 @@ use seriatim::change::Position;
 use seriatim::source::{Consumer, SourceError};
 
 use super::fault::Fault;
+use super::journal::flight::CHANGES;
 use super::names::{Kind, Objects};
 use super::sentences::Names;
 use super::table::Known;
@@ -113,10 +114,11 @@ pub(super) fn next_capture(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// Where the capture's triggers are; `None` when one of them is gone.
-pub(super) fn triggers(connection: &Connection, objects: Objects) -> rusqlite::Result<Option<Triggers>> {
+pub(super) fn triggers(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<Triggers>> {
+    let objects = entry.objects;
     let mut statement = connection.prepare_cached(CAPTURE_TRIGGERS)?;
     let mut found: Option<Triggers> = None;
-    for event in objects.events() {
+    for event in objects.events(entry.known.edition) {
         let trigger = statement.query_row([objects.trigger_name(event)], |row| {
             Ok(Triggers { table: row.get(0)?, overtaken_by: row.get(1)? })
         });
@@ -160,6 +162,14 @@ pub(super) fn head(connection: &Connection, objects: Objects) -> rusqlite::Resul
     connection.prepare_cached(&sql)?.query_row([changes], |row| row.get(0))
 }
 
+/// The highest number that captures had drawn which are taken out by now: ids go on upwards over `unwatch` and `watch`.
+pub(super) fn drawn_before(connection: &Connection) -> rusqlite::Result<i64> {
+    if !connection.table_exists(None, "sqlite_sequence")? {
+        return Ok(0);
+    }
+    connection.query_row(include_str!("../../queries/ids_drawn.sql"), [], |row| row.get(0))
+}
+
 /// Whether no change was captured after this number; without one, after what every consumer has handled.
 pub(super) fn nothing_since(
     connection: &Connection,
@@ -170,7 +180,11 @@ pub(super) fn nothing_since(
         Some(number) => Some(number),
         None => connection.prepare_cached(CONSUMER_MIN)?.query_row([objects.capture], |row| row.get(0))?,
     };
-    let sql = format!("select not exists (select 1 from {} where rowid > ?1)", objects.changes());
+    let changes = match objects.kind {
+        Kind::Journal => format!(" and {CHANGES}"),
+        Kind::Log => String::new(),
+    };
+    let sql = format!("select not exists (select 1 from {} where rowid > ?1{changes})", objects.changes());
     connection.prepare_cached(&sql)?.query_row([number.unwrap_or(0)], |row| row.get(0))
 }
 

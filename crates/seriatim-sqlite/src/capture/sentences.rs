@@ -81,6 +81,28 @@ impl Names {
         )
     }
 
+    pub(super) fn key_folds(&self, column: &str, collation: &str) -> SourceError {
+        let what = format!(
+            "feed {}: the key column {column:?} of {:?} is unique by the collation {collation}, under which different texts \
+             are one row; Seriatim tells objects apart byte for byte, so changes of one row could be handled side by side",
+            self.feed, self.table
+        );
+        attention(
+            what,
+            "make the table anew with a key that is COLLATE BINARY, set `key` to other columns, or use capture = \"window\"",
+        )
+    }
+
+    pub(super) fn unforeseeable(&self, column: &str) -> SourceError {
+        self.not_watchable(
+            &format!(
+                "has a unique index on the generated column {column:?}, which may depend on the key that SQLite chooses, or on a default: before a write nobody can \
+                 tell which row REPLACE will delete for it"
+            ),
+            "drop that index, or use capture = \"window\"",
+        )
+    }
+
     pub(super) fn null_in_primary_key(&self) -> SourceError {
         let what = format!(
             "feed {}: some rows of {:?} have NULL in their primary key, so they cannot be told apart",

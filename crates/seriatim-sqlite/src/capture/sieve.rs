@@ -41,11 +41,14 @@ pub(super) struct Sieve {
 }
 
 impl Sieve {
-    /// A sieve for rows of these columns, if there is a filter. `columns` says more about one of them.
+    /// A sieve for rows of these columns, if there is a filter. `compared` says more about one of them, and texts are encoded so.
+    ///
+    /// As in a `where`, what comes after an AND is asked only if what comes before it holds: hence the CASE.
     pub(super) fn new(
         filter: Option<&str>,
         columns: &[&str],
         compared: impl Fn(usize) -> Compared,
+        encoding: &str,
         names: &Names,
     ) -> Result<Option<Self>, Fault> {
         let Some(text) = filter else { return Ok(None) };
@@ -57,7 +60,7 @@ impl Sieve {
         let table = quoted(&names.table);
         let create = format!(
             "create table {table} ({NUMBER} integer primary key, {defined}\
-             {ANSWER} generated always as (({}\n) is true) virtual)",
+             {ANSWER} generated always as (case when ({}\n) then 1 else 0 end) virtual)",
             filter.as_str()
         );
         let named =
@@ -66,6 +69,8 @@ impl Sieve {
         let ask =
             format!("replace into {table} ({}) values ({}) returning {ANSWER}", list(named), list(values));
         let connection = Connection::open_in_memory()?;
+        // Texts are compared as they are stored.
+        connection.pragma_update(None, "encoding", encoding)?;
         // Committing each row would take longer than asking about it.
         let made = connection.execute_batch(&format!("begin; {create}"));
         let sieve = Sieve { connection, ask, places, names: names.clone() };
@@ -150,6 +155,11 @@ fn affinity(declared: &str) -> &'static str {
         () if has("REAL") || has("FLOA") || has("DOUB") => "real",
         () => "numeric",
     }
+}
+
+/// How a file encodes texts.
+pub(super) fn encoding(connection: &Connection) -> rusqlite::Result<String> {
+    connection.pragma_query_value(None, "encoding", |row| row.get(0))
 }
 
 /// The collation of a table's column.

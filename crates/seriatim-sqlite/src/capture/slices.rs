@@ -36,6 +36,17 @@ impl Stepped<'_> {
         }
     }
 
+    /// Packs a value of a key. Where 1 and 1.0 are kept apart though they are equal, both are 1.
+    #[inline(always)]
+    pub(super) fn pack_key(&self, column: usize, whole: bool, packer: &mut Packer) {
+        match self.0.get_ref(column) {
+            Ok(ValueRef::Real(real)) if whole && real.trunc() == real && real.abs() < 9e15 => {
+                packer.integer(real as i64)
+            }
+            _ => self.pack(column, packer),
+        }
+    }
+
     /// A value as SQLite has it.
     pub(super) fn raw(&self, column: usize) -> ValueRef<'_> {
         self.0.get_ref(column).unwrap_or(ValueRef::Null)
@@ -78,6 +89,8 @@ pub(super) struct Slices {
     expected: usize,
     /// Packs one key after another.
     key: Packer,
+    /// Whole numbers in keys are integers, however they are stored.
+    whole: bool,
 }
 
 impl Slices {
@@ -90,7 +103,13 @@ impl Slices {
         }
         let slices = members.iter().map(|partition| (*partition, None)).collect();
         let (feed, key) = (feed.clone(), Packer::default());
-        Slices { feed, partitions, slices, served, bytes: 0, limit, expected: 0, key }
+        Slices { feed, partitions, slices, served, bytes: 0, limit, expected: 0, key, whole: false }
+    }
+
+    /// The key's columns keep 1 and 1.0 apart, or do not.
+    pub(super) fn with_whole_numbers(mut self, whole: bool) -> Self {
+        self.whole = whole;
+        self
     }
 
     /// There are so many changes at most, of all partitions of the feed.
@@ -108,7 +127,7 @@ impl Slices {
         key: impl Iterator<Item = usize>,
     ) -> Option<WantedKey> {
         self.key.clear();
-        key.for_each(|column| row.pack(column, &mut self.key));
+        key.for_each(|column| row.pack_key(column, self.whole, &mut self.key));
         self.wanted_hash(Key::hash_of(self.key.since(0)))
     }
 

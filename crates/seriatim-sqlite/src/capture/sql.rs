@@ -28,6 +28,18 @@ pub(super) fn any(conditions: impl IntoIterator<Item = String>) -> String {
     joined(conditions, " or ")
 }
 
+/// The same, in brackets and as a tree that is not deep: SQLite limits the depth of an expression.
+pub(super) fn any_of(conditions: &[String]) -> String {
+    match conditions {
+        [] => "0".to_owned(),
+        [one] => format!("({one})"),
+        many => {
+            let (left, right) = many.split_at(many.len() / 2);
+            format!("({} or {})", any_of(left), any_of(right))
+        }
+    }
+}
+
 fn joined(pieces: impl IntoIterator<Item = String>, between: &str) -> String {
     pieces.into_iter().collect::<Vec<_>>().join(between)
 }

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use seriatim::source::SourceError;
 
 use super::fault::Fault;
+use super::generated;
+use super::names::{Edition, Kind};
 use super::sentences::Names;
 use super::similar::most_similar;
 use super::sql::{list, literal, quoted};
@@ -13,6 +15,7 @@ use super::users_triggers;
 pub(super) const KIND: &str = include_str!("../../queries/table_kind.sql");
 const NAMES: &str = include_str!("../../queries/table_names.sql");
 const COLUMNS: &str = include_str!("../../queries/table_columns.sql");
+const SQL: &str = include_str!("../../queries/table_sql.sql");
 const UNIQUES: &str = include_str!("../../queries/table_uniques.sql");
 
 /// SQLite allows 2,000 columns in a table, and a journal keeps two for each, and three of its own.
@@ -29,6 +32,8 @@ pub(super) struct Table {
     pub primary: Vec<Indexed>,
     /// Its other unique constraints and indexes.
     pub uniques: Vec<Unique>,
+    /// Its rows have a rowid, be it the primary key itself.
+    pub has_rowid: bool,
     /// The name of the rowid, when there is one beside the primary key.
     pub rowid: Option<&'static str>,
     /// A user's trigger may write to it after our trigger *before* a write and ahead of the write itself.
@@ -44,6 +49,7 @@ pub(super) struct Column {
     pub not_null: bool,
     /// The value of the default, as a literal.
     pub default: Option<String>,
+    pub generated: bool,
 }
 
 /// A column of an index.
@@ -66,13 +72,22 @@ pub(super) struct Unique {
 /// What triggers know of their table, beside its columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Known {
+    /// How they are made.
+    #[serde(default)]
+    pub edition: Edition,
     /// What each way of being unique looks like, with the index's name.
     pub uniques: Vec<(Option<String>, String)>,
-    /// See [`Table::interposed`].
-    pub interposed: bool,
+    /// Log: see [`Table::interposed`]. Without it, a version of Seriatim that knows only the first edition stops at a journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interposed: Option<bool>,
 }
 
 impl Column {
+    /// `OR REPLACE` puts its default in place of a NULL, but only after the triggers before the write.
+    fn is_late(&self) -> bool {
+        self.not_null && self.default.is_some()
+    }
+
     /// SQLite keeps 1 and 1.0 apart in such a column, though it compares them as equal.
     pub(super) fn keeps_types_apart(&self) -> bool {
         let declared = self.declared.to_ascii_uppercase();
@@ -100,12 +115,15 @@ impl Table {
             let why = format!("has {} columns", columns.len());
             return Err(names.not_watchable(&why, "split it: at most 998 can be watched").into());
         }
-        let mut table = Table { name, columns, primary, uniques: Vec::new(), rowid: None, interposed: false };
+        let has_rowid = !without_rowid;
+        let mut table =
+            Table { name, columns, primary, uniques: Vec::new(), has_rowid, rowid: None, interposed: false };
         table.interposed = interposed(connection, &table.name)?;
         let has_key_index = table.read_indexes(connection, names)?;
         if has_key_index && !without_rowid {
             table.rowid = table.rowid_name();
         }
+        refuse_unforeseeable(connection, &table, names)?;
         Ok(table)
     }
 
@@ -129,7 +147,7 @@ impl Table {
     }
 
     /// What triggers made now would know.
-    pub(super) fn known(&self) -> Known {
+    pub(super) fn known(&self, kind: Kind) -> Known {
         let column = |column: &Indexed| format!("{} {}", column.slot, column.collation);
         let unique = |unique: &Unique| {
             let partial = if unique.partial { "some: " } else { "" };
@@ -137,7 +155,8 @@ impl Table {
         };
         let mut uniques: Vec<_> = self.uniques.iter().map(unique).collect();
         uniques.sort();
-        Known { uniques, interposed: self.interposed }
+        let interposed = (kind == Kind::Log).then_some(self.interposed);
+        Known { edition: Edition::NOW, uniques, interposed }
     }
 
     /// A name of the rowid that no column of the table has taken.
@@ -247,6 +266,27 @@ fn refuse_by_kind(kind: &str, names: &Names) -> Result<(), SourceError> {
     }
 }
 
+/// A unique generated column must not depend on what is not known before a write.
+fn refuse_unforeseeable(connection: &Connection, table: &Table, names: &Names) -> Result<(), Fault> {
+    let indexed = table.uniques.iter().flat_map(|unique| &unique.columns).chain(&table.primary);
+    for column in indexed.map(|one| &table.columns[one.slot]).filter(|column| column.generated) {
+        let late = |other: &&Column| other.is_late() || (other.generated && other.name != column.name);
+        let mut unknown: Vec<&str> =
+            table.columns.iter().filter(late).map(|other| other.name.as_str()).collect();
+        if table.has_rowid {
+            unknown.extend(["rowid", "_rowid_", "oid"]);
+        }
+        if table.has_rowid && table.rowid.is_none() {
+            unknown.push(&table.columns[table.primary[0].slot].name);
+        }
+        let sql: String = connection.query_row(SQL, [&table.name], |row| row.get(0))?;
+        if generated::may_depend(&sql, &column.name, &unknown) {
+            return Err(names.unforeseeable(&column.name).into());
+        }
+    }
+    Ok(())
+}
+
 /// The columns of a table in order, and those of its primary key.
 pub(super) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<Column>, Vec<Indexed>)> {
     let mut statement = connection.prepare(COLUMNS)?;
@@ -262,6 +302,7 @@ pub(super) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<
             declared: row.get(1)?,
             not_null: row.get(2)?,
             default: row.get::<_, Option<String>>(3)?.map(|default| constant(connection, &default)),
+            generated: row.get(5)?,
         });
     }
     primary.sort_by_key(|(place, _)| *place);

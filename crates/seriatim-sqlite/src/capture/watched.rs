@@ -9,12 +9,12 @@ use seriatim::value::Columns;
 use super::chosen::{self, Chosen};
 use super::fault::Fault;
 use super::key_columns::key_columns;
-use super::names::{Kind, Objects};
+use super::names::{Edition, Kind, Objects};
 use super::registry::{self, Entry, Triggers};
 use super::sentences::Names;
 use super::settings::Settings;
-use super::sieve::{Compared, Sieve, collation};
-use super::table::{self, Column, Table};
+use super::sieve::{Compared, Sieve, collation, encoding};
+use super::table::{self, Column, Indexed, Table};
 use super::users_triggers::{self, UsersTrigger};
 
 /// A capture that is installed, and its table as it is now.
@@ -31,6 +31,8 @@ pub(super) struct Watched {
     /// What is delivered of a row as it is now.
     pub chosen: Chosen,
     shapes: Vec<Shape>,
+    /// How the triggers are made.
+    pub edition: Edition,
     /// The triggers do not know everything about the table, or are not the newest.
     pub outdated: bool,
     /// Why what they noted meanwhile may be wrong.
@@ -59,7 +61,7 @@ impl Watched {
     /// The capture of this id. `None` when it is not in the books; an error when its triggers are gone.
     pub(super) fn by_id(connection: &Connection, capture: i64, names: &Names) -> Result<Option<Self>, Fault> {
         let Some(entry) = registry::entry(connection, capture, names)? else { return Ok(None) };
-        let Some(triggers) = registry::triggers(connection, entry.objects)? else {
+        let Some(triggers) = registry::triggers(connection, &entry)? else {
             return Err(gone(connection, names)?.into());
         };
         let present = Names { table: triggers.table.clone(), ..names.clone() };
@@ -73,7 +75,7 @@ impl Watched {
         let table = Table::inspect(connection, &settings.names)?;
         let key = checked_key(&table, settings)?;
         for entry in registry::entries(connection, settings.kind, &settings.names)? {
-            let Some(triggers) = registry::triggers(connection, entry.objects)? else { continue };
+            let Some(triggers) = registry::triggers(connection, &entry)? else { continue };
             if triggers.table.eq_ignore_ascii_case(&table.name) && entry.key == key {
                 let suspect = suspect(connection, &entry, &table, &triggers)?;
                 return Ok(Some(Watched::new(entry, table, &triggers, suspect)));
@@ -97,8 +99,9 @@ impl Watched {
             chosen: chosen(known),
             shapes: entry.shapes.iter().map(shape).collect(),
             outdated: known < table.columns.len()
-                || triggers.overtaken_by.is_some()
-                || entry.known != table.known(),
+                || (entry.objects.kind == Kind::Log && triggers.overtaken_by.is_some())
+                || entry.known != table.known(entry.objects.kind),
+            edition: entry.known.edition,
             suspect,
             key: entry.key,
             table,
@@ -125,6 +128,11 @@ impl Watched {
         shape.map_or(&self.chosen, |shape| &shape.chosen)
     }
 
+    /// Some column of the key keeps 1 and 1.0 apart, though they are one key.
+    pub(super) fn whole_keys(&self) -> bool {
+        self.key.iter().any(|slot| self.table.columns[*slot].keeps_types_apart())
+    }
+
     /// The names of the columns that the triggers do not know yet.
     pub(super) fn unknown_columns(&self) -> Vec<&str> {
         self.table.columns[self.columns.len()..].iter().map(|column| column.name.as_str()).collect()
@@ -142,7 +150,7 @@ pub(super) fn sieve(
         let collation = collation(connection, &table.name, name);
         Compared { name: name.clone(), declared: declared.clone(), collation }
     };
-    Sieve::new(settings.filter.as_deref(), &table.names(), compared, &settings.names)
+    Sieve::new(settings.filter.as_deref(), &table.names(), compared, &encoding(connection)?, &settings.names)
 }
 
 /// The slots of the columns that are delivered; refuses columns and a filter that the table cannot have.
@@ -170,10 +178,14 @@ fn suspect(
     table: &Table,
     triggers: &Triggers,
 ) -> rusqlite::Result<Option<Suspect>> {
-    let now = table.known();
+    let now = table.known(entry.objects.kind);
     let unknown = now.uniques.iter().find(|unique| !entry.known.uniques.contains(unique));
     if let Some((Some(name), _)) = unknown {
         return Ok(Some(Suspect::Index(name.clone())));
+    }
+    if entry.objects.kind == Kind::Journal {
+        // Whatever triggers write, and whenever they fire: it is journalled in its place.
+        return Ok(None);
     }
     let users = users_triggers::list(connection)?;
     let writer = users.iter().rev().find(|trigger| trigger.may_write(&table.name));
@@ -182,7 +194,7 @@ fn suspect(
     Ok(match newest {
         Some(newest) if newest.may_cut_off() => Some(Suspect::CutOff(newest.name.clone())),
         Some(newest) if writer.is_some() => Some(by(newest)),
-        _ if now.interposed && !entry.known.interposed => writer.map(by),
+        _ if now.interposed == Some(true) && entry.known.interposed != Some(true) => writer.map(by),
         _ => None,
     })
 }
@@ -193,6 +205,10 @@ pub(super) fn checked_key(table: &Table, settings: &Settings) -> Result<Vec<usiz
     if settings.kind == Kind::Log && table.unique_over(&key).is_none() {
         let names = key.iter().map(|slot| table.columns[*slot].name.as_str()).collect::<Vec<_>>();
         return Err(settings.names.key_not_unique(&names.join(", ")).into());
+    }
+    let folded = |one: &&Indexed| !one.collation.eq_ignore_ascii_case("BINARY");
+    if let Some(one) = table.unique_over(&key).and_then(|unique| unique.iter().find(folded)) {
+        return Err(settings.names.key_folds(&table.columns[one.slot].name, &one.collation).into());
     }
     Ok(key)
 }

@@ -10,8 +10,8 @@ use crate::capture_kit::{File, Follower, Replica, consumer, sorted};
 
 const TABLES: [&str; 4] = [
     "create table t (k integer primary key, u unique, p)",
-    "create table t (k text not null primary key collate nocase, u, p)",
-    "create table t (u not null, k not null, p, primary key (k desc, u collate nocase)) without rowid",
+    "create table t (k text not null primary key, u, p)",
+    "create table t (u not null, k not null, p, primary key (k desc, u)) without rowid",
     "create table t (k primary key, u, p) without rowid",
 ];
 

@@ -64,7 +64,9 @@ fn take(
     let (before, after) = match row.number(1) {
         1 => (None, Some(new)),
         2 => (Some(old), Some(new)),
-        _ => (Some(old), None),
+        3 => (Some(old), None),
+        // An open row, or one that came to nothing.
+        _ => return Ok(()),
     };
     let image = after.unwrap_or(old);
     let Some(key) = slices.wanted(row, watched.key.iter().map(|slot| image + slot)) else { return Ok(()) };

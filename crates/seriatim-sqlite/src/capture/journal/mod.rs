@@ -1,5 +1,6 @@
 //! The journal: every change of a table, with the row before and after.
 
+pub(super) mod flight;
 pub(super) mod triggers;
 pub(super) mod live;
 pub(super) mod backfill;

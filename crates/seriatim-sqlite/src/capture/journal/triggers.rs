@@ -2,11 +2,14 @@
 //!
 //! Values go from column to column and never through text or JSON, so each comes out as it went in. Nothing here is newer
 //! than SQLite 3.38: triggers run in the writer's SQLite, not in ours.
+//!
+//! Each event has two triggers: a short one for a change that nothing comes between, and one for when something is under way
+//! (see [`super::flight`]). In which order SQLite fires them does not matter.
 
+use super::flight::{Doing, Flight, OPEN, OPEN_INSERT, Way};
 use crate::capture::names::{Event, Objects};
-use crate::capture::replaced::Replaced;
-use crate::capture::sql::{NOW_MS, any, list};
-use crate::capture::table::Table;
+use crate::capture::sql::{NOW_MS, any_of, list};
+use crate::capture::table::{Indexed, Table};
 
 /// Makes the table of the journal.
 pub(in crate::capture) fn create_table(objects: &Objects, columns: usize) -> String {
@@ -25,79 +28,189 @@ pub(in crate::capture) fn add_slots(objects: &Objects, from: usize, to: usize) -
     (from..to).map(add).collect()
 }
 
-/// The table of rows put aside: whole rows, since a delete has the state before.
-pub(in crate::capture) fn replaced<'a>(objects: &Objects, table: &'a Table) -> Replaced<'a> {
-    Replaced { table, name: objects.replaced(), slots: (0..table.columns.len()).collect() }
-}
-
 /// Makes all triggers.
 pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key: &[usize]) -> String {
-    let replaced = replaced(objects, table);
-    let append = Append { changes: objects.changes(), table };
-    let mut identity = key.to_vec();
-    identity.extend(table.primary_slots());
-    let (collides, put_aside) = replaced.before_insert();
-    let (update_collides, update_put_aside) = replaced.before_update();
-    let vanished = append.vanished(&replaced, &replaced.gone_by_insert());
-    let insert = vanished + &replaced.keep_new() + &append.row(1, &["new"], "");
-    let vanished = append.vanished(&replaced, &replaced.gone_by_update());
-    let update = vanished + &replaced.follow() + &append.update(&identity);
-    let delete = replaced.forget(&replaced.is_old()) + &append.row(3, &["old"], "");
+    let flight = Flight::new(objects, table, key);
+    let trigger = |event, condition: &str, body: &str| objects.trigger(event, table, condition, body);
+    let (free, under_way) = (format!("not {}", flight.under_way()), flight.under_way());
+    let (nothing_aside, any_aside) = (format!("not {}", flight.any_aside()), flight.any_aside());
     [
-        objects.trigger(Event::BeforeInsert, table, &collides, &put_aside),
-        objects.trigger(Event::BeforeUpdate, table, &update_collides, &update_put_aside),
-        objects.trigger(Event::Insert, table, "", &insert),
-        objects.trigger(Event::Update, table, "", &update),
-        objects.trigger(Event::Delete, table, "", &delete),
+        trigger(Event::BeforeInsert, &free, &flight.open_insert()),
+        trigger(Event::BeforeUpdate, &free, &flight.open()),
+        trigger(Event::BeforeDelete, &free, &flight.open()),
+        trigger(Event::Insert, &nothing_aside, &flight.close_insert()),
+        trigger(Event::Update, &nothing_aside, &flight.close_update()),
+        trigger(Event::Delete, &nothing_aside, &flight.close_delete()),
+        trigger(
+            Event::NestedBeforeInsert,
+            &format!("{under_way}\n  or {}", flight.insert_collides()),
+            &flight.begin_insert(),
+        ),
+        trigger(
+            Event::NestedBeforeUpdate,
+            &format!("{under_way}\n  or {}\n  or {}", flight.moves(), flight.update_collides()),
+            &flight.begin_update(),
+        ),
+        trigger(Event::NestedBeforeDelete, &under_way, &flight.begin_delete()),
+        trigger(Event::NestedInsert, &any_aside, &flight.end_insert()),
+        trigger(Event::NestedUpdate, &any_aside, &flight.end_update()),
+        trigger(Event::NestedDelete, &any_aside, &flight.end_delete()),
     ]
     .concat()
 }
 
-/// SQL that appends to the journal.
-struct Append<'a> {
-    changes: String,
-    table: &'a Table,
-}
-
-impl Append<'_> {
-    /// One row with the given images (`old`, `new`), when the condition holds.
-    fn row(&self, op: u8, images: &[&str], condition: &str) -> String {
-        let slots = || 0..self.table.columns.len();
-        let into = images.iter().flat_map(|image| slots().map(move |slot| format!("{image}_{slot}")));
-        let from = images
-            .iter()
-            .flat_map(|image| slots().map(move |slot| format!("{image}.{}", self.table.column(slot))));
-        let (into, from) = (list(into), list(from));
-        format!("  insert into {} (op, at, {into}) select {op}, {NOW_MS}, {from}{condition};\n", self.changes)
+impl Flight<'_> {
+    /// An open row with the key, and with the greatest one if SQLite is to choose it.
+    fn open_insert(&self) -> String {
+        let primary = self.table.primary_slots();
+        let above = self.chosen_key();
+        let into =
+            primary.iter().map(|slot| format!("new_{slot}")).chain(above.map(|key| format!("old_{key}")));
+        let greatest = |key| format!("(select max({}) from {})", self.table.column(key), self.table.quoted());
+        let from = primary.iter().map(|slot| self.column("new", *slot)).chain(above.map(greatest));
+        format!(
+            "  insert into {} (op, at, {}) values ({OPEN_INSERT}, {NOW_MS}, {});\n",
+            self.journal,
+            list(into),
+            list(from)
+        )
     }
 
-    /// An update, or a delete and an insert when the row became another object.
-    fn update(&self, identity: &[usize]) -> String {
-        let differs = |slot: &usize| {
-            let name = self.table.column(*slot);
-            format!("old.{name} is not new.{name} collate binary")
-        };
-        let moved = any(identity.iter().map(differs));
+    /// An open row with the row as it is. Not as `old` says: other triggers may have changed it meanwhile.
+    fn open(&self) -> String {
+        format!(
+            "  insert into {} (op, at, {}) select {OPEN}, {NOW_MS}, {} from {} as r where {};\n",
+            self.journal,
+            self.each("old_"),
+            self.image("r"),
+            self.table.quoted(),
+            self.row_is_old()
+        )
+    }
+
+    fn set_new(&self) -> String {
+        list(self.slots().map(|slot| format!("new_{slot} = {}", self.column("new", slot))))
+    }
+
+    fn close_insert(&self) -> String {
+        let above = self.chosen_key().map(|key| format!(", old_{key} = null")).unwrap_or_default();
+        self.close(&format!("op = 1, {}{above}", self.set_new()), OPEN_INSERT)
+    }
+
+    fn close_update(&self) -> String {
+        self.close(&format!("op = 2, {}", self.set_new()), OPEN)
+    }
+
+    fn close_delete(&self) -> String {
+        self.close("op = 3", OPEN)
+    }
+
+    fn close(&self, set: &str, open: i8) -> String {
+        format!("  update {} set {set} where id = {} and op = {open};\n", self.journal, self.last())
+    }
+
+    fn begin_insert(&self) -> String {
+        let new = self.put_aside(|slot| self.as_it_will_be(slot));
+        let touched = self.due_and_kept(&new) + &self.in_the_way();
+        self.begin(Doing::Insert, &touched) + &self.keep_absence() + &self.claim()
+    }
+
+    fn begin_update(&self) -> String {
+        let new = self.put_aside(|slot| self.as_it_will_be(slot));
+        let touched = self.due_and_kept(&self.aside_of("old"))
+            + &self.due_and_kept(&new)
+            + &self.in_the_way()
+            + &self.keep(&self.row_is_old());
+        // SQLite computes generated columns from the columns that some trigger asks for, and takes the others for NULL.
+        let ask_for_all = format!("  select {} where 0;\n", self.image("new"));
+        self.begin(Doing::Update, &touched) + &self.keep_absence() + &self.link() + &ask_for_all
+    }
+
+    fn begin_delete(&self) -> String {
+        let touched = self.due_and_kept(&self.aside_of("old")) + &self.keep(&self.row_is_old());
+        self.begin(Doing::Delete, &touched)
+    }
+
+    fn end_insert(&self) -> String {
         [
-            self.row(3, &["old"], &format!(" where {moved}")),
-            self.row(1, &["new"], &format!(" where {moved}")),
-            self.row(2, &["old", "new"], &format!(" where not ({moved})")),
+            self.replace_claimed(),
+            self.keep_absence(),
+            self.due(&self.aside_of("new")),
+            self.replaced_due(),
+            self.journal_due(),
+            self.without_key("new", 1),
+            self.end(Doing::Insert),
         ]
         .concat()
     }
 
-    /// A delete for each row that was replaced without a word: one for which one of the conditions holds.
-    fn vanished(&self, replaced: &Replaced<'_>, gone: &[String]) -> String {
-        let into = list(replaced.slots.iter().map(|slot| format!("old_{slot}")));
-        let from = list(replaced.slots.iter().map(|slot| format!("c{slot}")));
-        let vanished = |gone: &String| {
-            format!(
-                "  insert into {} (op, at, {into}) select 3, {NOW_MS}, {from} from {} where {gone};\n{}",
-                self.changes,
-                replaced.name,
-                replaced.forget(gone)
-            )
+    fn end_update(&self) -> String {
+        [
+            self.due(&self.aside_of("old")),
+            self.due(&self.aside_of("new")),
+            self.replaced_due(),
+            self.journal_due(),
+            self.without_key("old", 3),
+            self.without_key("new", 1),
+            self.end(Doing::Update),
+        ]
+        .concat()
+    }
+
+    fn end_delete(&self) -> String {
+        self.due(&self.aside_of("old"))
+            + &self.journal_due()
+            + &self.without_key("old", 3)
+            + &self.end(Doing::Delete)
+    }
+
+    /// The rows that the new row may have replaced are due.
+    fn replaced_due(&self) -> String {
+        let due = |way: Way| self.due(&format!("{} and {}.here = 1", way.aside, self.aside));
+        self.ways().into_iter().map(due).collect()
+    }
+
+    /// Rows with NULL in their key are not put aside: what the trigger sees of them has to do.
+    fn without_key(&self, image: &str, op: u8) -> String {
+        let nulls: Vec<String> =
+            self.nullable().into_iter().map(|slot| format!("{} is null", self.column(image, slot))).collect();
+        if nulls.is_empty() {
+            return String::new();
+        }
+        format!(
+            "  insert into {} (op, at, {}) select {op}, {NOW_MS}, {} where {};\n",
+            self.journal,
+            self.each(&format!("{image}_")),
+            self.image(image),
+            any_of(&nulls)
+        )
+    }
+
+    fn insert_collides(&self) -> String {
+        self.collides(|_| String::new(), "")
+    }
+
+    /// The row itself is not in its own way.
+    fn update_collides(&self) -> String {
+        let differs = |column: &Indexed| {
+            let (old, new) = (self.column("old", column.slot), self.column("new", column.slot));
+            format!("{old} is not {new} collate binary")
         };
-        gone.iter().map(vanished).collect()
+        let gate = |way: &Way| match &way.columns {
+            // A change of any column may bring a row under a partial index.
+            Some((columns, false)) => {
+                format!("{} and ", any_of(&columns.iter().map(differs).collect::<Vec<_>>()))
+            }
+            _ => String::new(),
+        };
+        self.collides(gate, &format!(" and not ({})", self.same_key("r", "old")))
+    }
+
+    fn collides(&self, gate: impl Fn(&Way) -> String, besides: &str) -> String {
+        let table = self.table.quoted();
+        let collides = |way: &Way| {
+            format!("({}exists (select 1 from {table} as r where {}{besides}))", gate(way), way.row)
+        };
+        self.ways().iter().map(collides).collect::<Vec<_>>().join("\n  or ")
     }
 }

@@ -45,7 +45,7 @@ pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key:
     let only_follows =
         if table.interposed { "0".to_owned() } else { format!("not ({row_moves}) and {aside}") };
     let unless_interposed = |condition| if table.interposed { String::new() } else { condition };
-    let (new, gone) = (log.moves("new", Fate::Exists), log.moves("old", Fate::Deleted));
+    let (new, gone) = (log.moves("new"), log.moves("old"));
     [
         objects.trigger(Event::BeforeInsert, table, &collides, &put_aside),
         objects.trigger(Event::BeforeUpdate, table, &update_collides, &update_put_aside),
@@ -70,13 +70,6 @@ pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key:
     .concat()
 }
 
-/// What became of the row of a key.
-#[derive(Clone, Copy)]
-enum Fate {
-    Exists,
-    Deleted,
-}
-
 /// SQL that moves keys to new places.
 struct Log<'a> {
     objects: &'a Objects,
@@ -89,20 +82,23 @@ impl Log<'_> {
     ///
     /// With VALUES and the number just drawn: a SELECT that reads the table it inserts into goes through a temporary table,
     /// which costs a writer several times as much.
-    fn moves(&self, image: &str, fate: Fate) -> String {
+    fn moves(&self, image: &str) -> String {
         let key: Vec<String> =
             self.key.iter().map(|slot| format!("{image}.{}", self.table.column(*slot))).collect();
         let log = self.objects.changes();
-        let deleted = match fate {
-            Fate::Exists => "0",
-            Fate::Deleted => "1",
-        };
+        // Others may have written the row again, or deleted it, before this trigger fired: what counts is the table.
+        let taken = all(self
+            .key
+            .iter()
+            .zip(&key)
+            .flat_map(|(slot, value)| self.table.same_key_column(self.key, *slot, value)));
+        let deleted = format!("not exists (select 1 from {} as r where {taken})", self.table.quoted());
         format!(
             "  insert into {log} {} values ({});\n\
             \x20 delete from {log} where {} and seq < last_insert_rowid();\n\
             \x20 update {log} set first = seq where seq = last_insert_rowid() and first = 0;\n",
             self.columns(),
-            self.values(&key, deleted),
+            self.values(&key, &deleted),
             self.same_key(&log, &key)
         )
     }

@@ -6,7 +6,7 @@ use seriatim::value::Columns;
 use super::super::chosen::{self, Chosen};
 use super::super::fault::Fault;
 use super::super::key_columns::key_columns;
-use super::super::sieve::{Compared, Sieve, collation};
+use super::super::sieve::{Compared, Sieve, collation, encoding};
 use super::super::similar::most_similar;
 use super::super::slices::Stepped;
 use super::super::sql::{list, quoted};
@@ -118,7 +118,7 @@ impl Relation {
             let collation = collation(connection, &settings.names.table, name);
             Compared { name: name.to_owned(), declared: self.declared[place].clone(), collation }
         };
-        Sieve::new(settings.filter.as_deref(), &names, compared, &settings.names)
+        Sieve::new(settings.filter.as_deref(), &names, compared, &encoding(connection)?, &settings.names)
     }
 
     /// What stands for the rows in SQL.

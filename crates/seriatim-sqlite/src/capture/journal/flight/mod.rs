@@ -1,0 +1,289 @@
+//! What is under way: changes of rows that are made but not yet journalled, or about to be made.
+//!
+//! SQLite runs foreign key actions, and the writer's own TEMP triggers, between a write and our trigger *after* it; other
+//! BEFORE triggers, and the deletes of a REPLACE, between our trigger *before* it and the write. All of them may write the
+//! same rows again, so neither the order in which our triggers fire nor their `old` row can be relied on. Hence the rule:
+//!
+//! - A journal row is the difference between the state of a row that was journalled last and the row in the table now.
+//! - A trigger *before* a write keeps the state that was journalled last, and journals first what somebody else has changed
+//!   since. A trigger *after* the write journals the difference.
+//!
+//! Between two writes of one row there is always one of our triggers for that row. So every change is journalled, in the order in
+//! which they were made, and each begins where the last one ended, whatever comes between.
+//!
+//! Almost always nothing comes between. Then the state is kept in the journal itself, as an *open* row at its end, and the
+//! trigger after the write closes it. When a trigger before a write finds something under way, it puts the state aside in a table,
+//! by key, and while there is anything in that table every trigger uses it. The outermost change empties it.
+//!
+//! A write that is ignored or fails half-way has no trigger after it. What it left is found out when the table's triggers run
+//! next, and before changes are pruned: the difference, if there is one, is journalled then. Whether something is left from an
+//! earlier statement is told by its time: the time does not pass within one.
+//!
+//! Triggers must never run into a constraint: the outer statement's conflict clause would overrule theirs. So there is none.
+
+mod steps;
+
+use crate::capture::names::Objects;
+use crate::capture::sql::{all, any_of, list, quoted};
+use crate::capture::table::{Indexed, Table};
+
+/// Journal rows with these numbers are changes.
+pub(in crate::capture) const CHANGES: &str = "op between 1 and 3";
+
+/// The open row of an insert; its key is in the new columns.
+pub(super) const OPEN_INSERT: i8 = -1;
+/// The open row of an update or a delete; the state that was journalled last is in the old columns.
+pub(super) const OPEN: i8 = 0;
+/// An open row that is not needed any more. Its number must not be drawn again, so it stays.
+const VOID: i8 = 9;
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    Insert = 1,
+    Update = 2,
+    Delete = 3,
+}
+
+/// In the table of what is under way: an insert whose key SQLite has yet to choose.
+const KEYLESS_INSERT: u8 = 0;
+/// An insert with a key; the row says only that something is under way.
+const KEYED_INSERT: u8 = 4;
+
+/// The journal, the table of what is under way, and SQL about both.
+pub(in crate::capture) struct Flight<'a> {
+    pub table: &'a Table,
+    pub journal: String,
+    pub aside: String,
+    /// The slots that make another object of a row when they change.
+    identity: Vec<usize>,
+}
+
+/// One way in which a new row can be in another's place.
+pub(super) struct Way {
+    /// Its columns; `None` for the rowid.
+    pub columns: Option<(Vec<Indexed>, bool)>,
+    /// A row `r` of the table is in the way of the new row.
+    pub row: String,
+    /// A row put aside was in the way of the new row.
+    pub aside: String,
+}
+
+impl<'a> Flight<'a> {
+    pub(in crate::capture) fn new(objects: &Objects, table: &'a Table, key: &[usize]) -> Self {
+        let mut identity: Vec<usize> = key.iter().copied().chain(table.primary_slots()).collect();
+        identity.sort_unstable();
+        identity.dedup();
+        Flight { table, journal: objects.changes(), aside: objects.replaced(), identity }
+    }
+
+    /// Makes the table of what is under way.
+    pub(in crate::capture) fn create(&self) -> String {
+        let aside = &self.aside;
+        let index_columns = |columns: &[Indexed]| {
+            list(columns.iter().map(|one| format!("c{} collate {}", one.slot, quoted(&one.collation))))
+        };
+        let mut indexes: Vec<String> = vec![index_columns(&self.table.primary)];
+        indexes.extend(self.table.uniques.iter().map(|unique| index_columns(&unique.columns)));
+        indexes.extend(self.table.rowid.map(|_| "r".to_owned()));
+        indexes.push("at".to_owned());
+        let index =
+            |(number, key): (usize, String)| format!("create index {aside}_{number} on {aside} ({key});\n");
+        format!(
+            "create table {aside} (at, kind, shared, here, claimed, due, above, was, {});\n{}\
+             create index {aside}_due on {aside} (due) where due = 1;\n\
+             create index {aside}_kind on {aside} (kind) where kind is not null;\n",
+            self.columns(),
+            indexes.into_iter().enumerate().map(index).collect::<String>()
+        )
+    }
+
+    pub(super) fn slots(&self) -> std::ops::Range<usize> {
+        0..self.table.columns.len()
+    }
+
+    pub(super) fn column(&self, image: &str, slot: usize) -> String {
+        format!("{image}.{}", self.table.column(slot))
+    }
+
+    /// `old_0, old_1, …`
+    pub(super) fn each(&self, prefix: &str) -> String {
+        list(self.slots().map(|slot| format!("{prefix}{slot}")))
+    }
+
+    /// The columns of an image: `old`, `new`, or a row of the table.
+    pub(super) fn image(&self, image: &str) -> String {
+        list(self.slots().map(|slot| self.column(image, slot)))
+    }
+
+    /// The columns of a row put aside; the last is the rowid, where that is something else than the primary key.
+    fn columns(&self) -> String {
+        let rowid = self.table.rowid.map(|_| "r".to_owned());
+        list(self.slots().map(|slot| format!("c{slot}")).chain(rowid))
+    }
+
+    fn values(&self, image: &str) -> String {
+        let rowid = self.table.rowid.map(|rowid| format!("{image}.{rowid}"));
+        list(self.slots().map(|slot| self.column(image, slot)).chain(rowid))
+    }
+
+    /// The slot of an INTEGER PRIMARY KEY, for which SQLite chooses a value when there is none.
+    pub(super) fn chosen_key(&self) -> Option<usize> {
+        let is_rowid = self.table.has_rowid && self.table.rowid.is_none();
+        is_rowid.then(|| self.table.primary[0].slot)
+    }
+
+    /// Slots of the primary key that can be NULL. Rows with NULL in their key cannot be told apart, and are never put aside.
+    pub(super) fn nullable(&self) -> Vec<usize> {
+        let nullable = |slot: &usize| self.table.has_rowid && !self.table.columns[*slot].not_null;
+        match self.chosen_key() {
+            Some(_) => Vec::new(),
+            None => self.table.primary_slots().into_iter().filter(nullable).collect(),
+        }
+    }
+
+    fn and_whole(&self, value: impl Fn(usize) -> String) -> String {
+        self.nullable().into_iter().map(|slot| format!(" and {} is not null", value(slot))).collect()
+    }
+
+    fn primary(&self, piece: impl Fn(usize) -> String) -> String {
+        list(self.table.primary.iter().map(|column| piece(column.slot)))
+    }
+
+    /// A row put aside (or the mark of what is under way) has this primary key.
+    pub(super) fn aside_is(&self, aside: &str, value: impl Fn(usize) -> String) -> String {
+        let same = |column: &Indexed| {
+            let Indexed { slot, collation } = column;
+            format!("{aside}.c{slot} is +{} collate {}", value(*slot), quoted(collation))
+        };
+        all(self.table.primary.iter().map(same))
+    }
+
+    /// What is put aside is of the row of this image.
+    pub(super) fn aside_of(&self, image: &str) -> String {
+        self.put_aside(|slot| self.column(image, slot))
+    }
+
+    /// What is put aside is of the row of this key.
+    pub(super) fn put_aside(&self, value: impl Fn(usize) -> String) -> String {
+        format!("{} and {}.here is not null", self.aside_is(&self.aside, value), self.aside)
+    }
+
+    /// The row `r` of the table is the one that is put aside.
+    fn row_of_aside(&self) -> String {
+        let same = |column: &Indexed| {
+            let (name, collation) = (self.column("r", column.slot), quoted(&column.collation));
+            format!("{name} is {}.c{} collate {collation}", self.aside, column.slot)
+        };
+        all(self.table.primary.iter().map(same))
+    }
+
+    /// The row `r` of the table is the one that is updated or deleted.
+    pub(super) fn row_is_old(&self) -> String {
+        if let Some(rowid) = self.table.rowid {
+            return format!("r.{rowid} = old.{rowid}");
+        }
+        self.same_key("r", "old")
+    }
+
+    pub(super) fn same_key(&self, one: &str, other: &str) -> String {
+        let same = |column: &Indexed| {
+            let (one, other) = (self.column(one, column.slot), self.column(other, column.slot));
+            format!("{one} is {other} collate {}", quoted(&column.collation))
+        };
+        all(self.table.primary.iter().map(same))
+    }
+
+    /// The row `r` is not as it was put aside.
+    fn differs(&self) -> String {
+        let differs = |slot: usize| {
+            let (now, then) = (self.column("r", slot), format!("{}.c{slot}", self.aside));
+            let differs = format!("+{now} is not +{then} collate binary");
+            match self.table.columns[slot].keeps_types_apart() {
+                true => format!("({differs} or typeof({now}) <> typeof({then}))"),
+                false => differs,
+            }
+        };
+        any_of(&self.slots().map(differs).collect::<Vec<_>>())
+    }
+
+    /// The row `r` became another object since it was put aside.
+    fn moved_since(&self) -> String {
+        self.moved(|slot| format!("+{}", self.column("r", slot)), |slot| format!("+{}.c{slot}", self.aside))
+    }
+
+    /// The update makes another object of its row.
+    pub(super) fn moves(&self) -> String {
+        let moved = self.moved(|slot| self.column("old", slot), |slot| self.column("new", slot));
+        match self.table.rowid {
+            Some(rowid) => format!("({moved} or old.{rowid} is not new.{rowid})"),
+            None => moved,
+        }
+    }
+
+    fn moved(&self, one: impl Fn(usize) -> String, other: impl Fn(usize) -> String) -> String {
+        let differs = |slot: &usize| {
+            let (one, other) = (one(*slot), other(*slot));
+            format!("{one} is not {other} collate binary")
+        };
+        any_of(&self.identity.iter().map(differs).collect::<Vec<_>>())
+    }
+
+    /// `OR REPLACE` puts the default in place of a NULL that must not be, but only after the before-triggers ran.
+    pub(super) fn as_it_will_be(&self, slot: usize) -> String {
+        let new = self.column("new", slot);
+        let column = &self.table.columns[slot];
+        match &column.default {
+            Some(default) if column.not_null => format!("ifnull({new}, ({default}))"),
+            _ => new,
+        }
+    }
+
+    /// Every way in which the new row can be in another's place.
+    pub(super) fn ways(&self) -> Vec<Way> {
+        let by = |columns: &[Indexed], partial: bool| {
+            let equal = |theirs: &dyn Fn(usize) -> String, ours: &dyn Fn(usize) -> String| {
+                let equal = |one: &Indexed| {
+                    format!("{} = {} collate {}", theirs(one.slot), ours(one.slot), quoted(&one.collation))
+                };
+                all(columns.iter().map(equal))
+            };
+            Way {
+                columns: Some((columns.to_vec(), partial)),
+                row: equal(&|slot| self.column("r", slot), &|slot| self.as_it_will_be(slot)),
+                // `+` takes the affinity away, without which the index (that has none) would not be used.
+                aside: equal(&|slot| format!("{}.c{slot}", self.aside), &|slot| {
+                    format!("+{}", self.column("new", slot))
+                }),
+            }
+        };
+        let by_rowid = |rowid| Way {
+            columns: None,
+            row: format!("r.{rowid} = new.{rowid}"),
+            aside: format!("{}.r = +new.{rowid}", self.aside),
+        };
+        let mut ways = vec![by(&self.table.primary, false)];
+        ways.extend(self.table.uniques.iter().map(|unique| by(&unique.columns, unique.partial)));
+        ways.extend(self.table.rowid.map(by_rowid));
+        ways
+    }
+
+    /// The number of the last row of the journal.
+    pub(super) fn last(&self) -> String {
+        format!("(select max(id) from {})", self.journal)
+    }
+
+    /// Something is put aside.
+    pub(super) fn any_aside(&self) -> String {
+        format!("exists (select 1 from {})", self.aside)
+    }
+
+    /// Something is under way.
+    pub(in crate::capture) fn under_way(&self) -> String {
+        format!(
+            "({} or ifnull((select op from {} order by id desc limit 1), 1) <= 0)",
+            self.any_aside(),
+            self.journal
+        )
+    }
+}

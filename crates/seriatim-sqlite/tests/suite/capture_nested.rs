@@ -1,0 +1,149 @@
+//! Rows that are written again inside the statement that writes them: every change comes in its place, and begins where the last
+//! one ended.
+
+use seriatim::source::{Feed, Install, Start};
+
+use crate::capture_kit::{File, Follower, Replica, consumer, sorted, told};
+
+/// Follows the changes of `t`, each of which must fit the one before; the rows must be the table's in the end.
+async fn follow(schema: &str, statements: &str) -> Vec<String> {
+    let file = File::with(schema);
+    file.sql("pragma foreign_keys = on");
+    let mut follower = Follower::open(file.source().journal("t"), Start::Beginning).await;
+    file.sql(statements);
+    let mut replica = Replica::default();
+    let changes = follower.drain().await;
+    changes.iter().for_each(|change| replica.apply(change));
+    assert_eq!(replica.sorted(), sorted(&file, "t"), "{schema}: {:#?}", told(&changes));
+    told(&changes)
+}
+
+#[tokio::test]
+async fn a_row_that_refers_to_itself_follows_its_own_key() {
+    for action in ["cascade", "set null"] {
+        let schema = format!(
+            "create table t (id integer primary key, parent int references t on update {action}); insert into t values (1, 1)"
+        );
+        let told = follow(&schema, "update t set id = 2").await;
+        let last: Vec<&str> = told[1..].iter().map(String::as_str).collect();
+        assert_eq!(last, [r#"delete {"id":1}"#, r#"insert {"id":2}"#, r#"update {"id":2}"#], "{action}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_follows_another_column_of_its_row_leaves_no_phantom() {
+    let schema =
+        "create table t (id int primary key not null references t (alt) on update cascade, alt int unique);
+                  insert into t values (1, 1)";
+    follow(schema, "update t set alt = 5").await;
+}
+
+#[tokio::test]
+async fn a_childs_trigger_writes_the_parent_after_the_cascade() {
+    let schema = "create table t (id integer primary key, n);
+                  create table ch (pid int references t on update cascade);
+                  create trigger up after update on ch begin update t set n = n + 1 where id = new.pid; end;
+                  insert into t values (1, 0); insert into ch values (1)";
+    follow(schema, "update t set id = 2, n = 10").await;
+}
+
+#[tokio::test]
+async fn a_writers_temporary_triggers_are_told_in_their_place() {
+    for (temporary, expected) in [
+        ("after insert on t begin update t set n = n + 1 where id = new.id; end", vec!["insert", "update"]),
+        ("after insert on t begin delete from t where id = new.id; end", vec!["insert", "delete"]),
+        (
+            "after insert on t begin update t set n = 9; update t set n = new.n; end",
+            vec!["insert", "update", "update"],
+        ),
+    ] {
+        for write in ["insert into t values (1, 1)", "insert into t (n) values (1)"] {
+            let statements = format!("create temp trigger theirs {temporary}; {write}");
+            let told = follow("create table t (id integer primary key, n)", &statements).await;
+            let ops: Vec<&str> = told.iter().filter_map(|one| one.split(' ').next()).collect();
+            assert_eq!(ops, expected, "{temporary}, {write}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_triggers_change_before_the_write_is_told_as_it_was_then() {
+    for event in ["update", "delete"] {
+        let schema = format!(
+            "create table t (id integer primary key, n, m);
+             create trigger theirs before {event} on t begin update t set m = m + 1 where id = old.id and old.m < 5; end;
+             insert into t values (1, 1, 5)"
+        );
+        follow(&schema, "update t set m = 1; update t set n = 2; delete from t").await;
+    }
+    let schema =
+        "create table t (id integer primary key, u unique, parent int references t (u) on delete set null);
+                  insert into t values (1, 1, null), (2, 2, 1)";
+    follow(schema, "update or replace t set u = 1 where id = 2").await;
+}
+
+#[tokio::test]
+async fn a_statement_that_fails_half_way_leaves_nothing_untold() {
+    let file = File::with("create table t (id integer primary key, n unique)");
+    let mut follower = Follower::open(file.source().journal("t"), Start::Beginning).await;
+    file.sql("create temp trigger theirs after insert on t when new.n > 1 begin insert into t (n) values (1); end; insert into t (n) values (1)");
+    file.writer.execute_batch("insert or fail into t (n) values (2)").unwrap_err();
+    let mut changes = follower.drain().await;
+    follower.consumed().await;
+    changes.extend(follower.drain().await);
+    let mut replica = Replica::default();
+    changes.iter().for_each(|change| replica.apply(change));
+    assert_eq!(replica.sorted(), sorted(&file, "t"));
+    assert_eq!(replica.sorted().len(), 2);
+}
+
+#[tokio::test]
+async fn a_unique_column_that_nobody_knows_before_the_write_is_refused() {
+    let file = File::with("create table t (id integer primary key, n, g int as (id % 3) stored unique)");
+    for capture in [file.source().journal("t"), file.source().log("t")] {
+        let said = capture.check().await.unwrap_err().to_string();
+        assert!(said.contains("generated column \"g\"") && said.contains("capture = \"window\""), "{said}");
+        assert_eq!(Follower::try_open(capture, Start::Now).await.err().unwrap().to_string(), said);
+    }
+    let known = File::with("create table t (id integer primary key, n, g int as (n % 3) stored unique)");
+    known.source().journal("t").check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_under_which_different_texts_are_one_row_is_refused() {
+    for collation in ["nocase", "rtrim"] {
+        let file = File::with(&format!(
+            "create table t (id text primary key collate {collation}, n int not null unique)"
+        ));
+        for capture in [file.source().journal("t"), file.source().log("t")] {
+            let said = capture.check().await.unwrap_err().to_string();
+            assert!(said.contains("unique by the collation") && said.contains("COLLATE BINARY"), "{said}");
+            assert_eq!(Follower::try_open(capture, Start::Now).await.err().unwrap().to_string(), said);
+        }
+        file.source().journal("t").key(vec!["n".to_owned()]).check().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn equal_numbers_are_one_key_however_they_are_stored() {
+    let file = File::with("create table t (id primary key, n); insert into t values (1, 1)");
+    let mut follower = Follower::open(file.source().journal("t"), Start::Now).await;
+    file.sql("update t set id = 1.0; update t set id = 1.5; update t set id = 2.0");
+    let expected = ["update 1", "delete 1", "insert 1.5", "delete 1.5", "insert 2"];
+    assert_eq!(told(&follower.drain().await), expected.map(|one| one.replace(' ', " {\"id\":") + "}"));
+}
+
+#[tokio::test]
+async fn ids_go_on_upwards_over_unwatch_and_watch() {
+    let file = File::with("create table t (id integer primary key, n)");
+    let mut last = 0;
+    for round in 0..3 {
+        let mut follower = Follower::open(file.source().journal("t"), Start::Beginning).await;
+        file.sql(&format!("insert into t (n) values ({round}), (2)"));
+        let changes = follower.drain().await;
+        assert!(changes.len() >= 2 && changes.iter().all(|change| change.id > last), "{round}: after {last}");
+        last = changes.iter().map(|change| change.id).max().unwrap();
+        follower.capture.close(&consumer("t", "store")).await.unwrap();
+    }
+    assert_eq!(file.number("select count(*) from sqlite_master where name like 'seriatim%'"), 0);
+}
