@@ -1,7 +1,7 @@
 //! `cargo bench -p seriatim-benches -- [NAME…] [--changes N] [--postgres URL]`: takes every measurement, or those, and prints them.
 
 use anyhow::Context as _;
-use seriatim_benches::{Backlog, NAMES, Row, Servers};
+use seriatim_benches::{Backlog, NAMES, Row, Servers, usual};
 
 fn main() -> anyhow::Result<()> {
     let (mut names, mut backlog, mut servers) = (Vec::new(), Backlog::default(), Servers::default());
@@ -16,7 +16,7 @@ fn main() -> anyhow::Result<()> {
             name => names.push(known(name)?),
         }
     }
-    let names = if names.is_empty() { NAMES.to_vec() } else { names };
+    let names = if names.is_empty() { usual() } else { names };
     let runtime = tokio::runtime::Runtime::new()?;
     let progress = |doing: &str| eprintln!("… {doing}");
     for row in runtime.block_on(seriatim_benches::measure(&names, backlog, &servers, &progress))? {

@@ -44,7 +44,7 @@ pub struct Row {
     pub limit: f64,
     /// How much of the limit was reached.
     pub ratio: f64,
-    /// How much should be; for growth, how much more it may be at most; for latency, how many milliseconds half of the changes
+    /// How much should be; for growth and fleets, how much it may be at most; for latency, how many milliseconds half of the changes
     /// may take. 0 where nothing is aimed at.
     pub aim: f64,
     /// How many milliseconds half of the changes took.
@@ -72,7 +72,9 @@ impl Row {
     pub fn reaches_its_aim(&self) -> bool {
         match (self.p50_ms, self.p99_ms, self.p99_aim_ms) {
             (Some(p50), Some(p99), Some(most)) => p50 < self.aim && p99 < most,
-            _ if self.name.starts_with("growth-") => self.ratio <= self.aim,
+            _ if self.name.starts_with("growth-") || self.name.starts_with("fleet-") => {
+                self.ratio <= self.aim
+            }
             _ => self.ratio >= self.aim,
         }
     }
@@ -108,12 +110,24 @@ pub const NAMES: &[&str] = &[
     "capture-journal-postgres-1000",
     "capture-pgq-postgres-1000",
     "latency-journal-postgres",
+    "fleet-postgres-3x1x16",
+    "fleet-postgres-3x10x16",
+    "fleet-postgres-3x100x16",
+    "fleet-postgres-20x10x100",
     "growth-churn-postgres",
     "queue-redis-1",
     "queue-redis-4",
     "queue-redis-8",
     "growth-queue-redis",
 ];
+
+/// The measurements that are only taken when they are named: they need many processes.
+pub const LARGE: &[&str] = &["fleet-postgres-3x100x16", "fleet-postgres-20x10x100"];
+
+/// The names of those that are taken when none is named.
+pub fn usual() -> Vec<&'static str> {
+    NAMES.iter().copied().filter(|name| !LARGE.contains(name)).collect()
+}
 
 /// The servers to measure on; where none is given, a throw-away one is started.
 #[derive(Clone, Debug, Default)]

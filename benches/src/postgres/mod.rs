@@ -1,11 +1,14 @@
 //! Measurements on PostgreSQL: on a server that was named, or on a throw-away one.
 
 mod capture;
+mod fleet;
 mod growth;
 mod journal_drain;
 mod latency;
 mod place;
 mod sql_effect;
+
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use seriatim_testkit::servers::{Postgres, ServerError};
@@ -35,6 +38,13 @@ impl Server {
         };
         Place::new(&url).await.context("making a database to measure in")
     }
+}
+
+/// The program, whose hosts are measured: the one that measures, if it is that.
+fn program() -> Option<PathBuf> {
+    let here =
+        std::env::current_exe().ok().filter(|path| path.file_stem().is_some_and(|name| name == "seriatim"));
+    std::env::var_os("SERIATIM_PROGRAM").map(PathBuf::from).or(here)
 }
 
 /// Takes those of these measurements that are about PostgreSQL.
@@ -76,6 +86,15 @@ pub(crate) async fn measure(
     if names.contains(&"latency-journal-postgres") {
         let place = server.place().await?;
         rows.push(latency::latency(&place, backlog, progress).await?);
+        place.remove().await?;
+    }
+    for one in fleet::FLEETS.into_iter().filter(|fleet| names.contains(&fleet.name)) {
+        let Some(program) = program() else {
+            progress(&format!("left out {}: it needs the program; name it in SERIATIM_PROGRAM", one.name));
+            continue;
+        };
+        let place = server.place().await?;
+        rows.extend(fleet::fleet(&place, one, &program, progress).await?);
         place.remove().await?;
     }
     if names.contains(&"growth-churn-postgres") {

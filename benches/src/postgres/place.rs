@@ -9,12 +9,15 @@ use seriatim::host::FeedSettings;
 use seriatim::source::Start;
 use seriatim::{FeedName, Host};
 use seriatim_postgres::tokio_postgres::Client as Session;
-use seriatim_postgres::{Client, Database, PostgresStore, Source};
+use seriatim_postgres::{Database, PostgresStore, Source, UsersClient};
 
 use crate::Nothing;
 
 pub(super) const INSERT: &str = include_str!("../../sql/postgres/insert.sql");
 pub(super) const UPDATE: &str = include_str!("../../sql/postgres/update.sql");
+
+/// How many connections the applications of a measurement may have together.
+const SESSIONS: usize = 100;
 
 /// An empty database with the table `orders`.
 pub(super) struct Place {
@@ -34,15 +37,22 @@ impl Place {
         url.set_path(&name);
         let server = Database::connect(server)?;
         server.users_client("").await?.batch_execute(&format!("create database {name}")).await?;
-        let place = Place { server, name, database: Database::connect(url.as_str())?, url: url.into() };
+        // As many sessions as an application has.
+        let database = Database::connect(url.as_str())?.with_connections(SESSIONS)?;
+        let place = Place { server, name, database, url: url.into() };
         let session = place.session().await?;
         session.batch_execute(include_str!("../../sql/postgres/orders.sql")).await?;
         Ok(place)
     }
 
     /// A connection as an application has it.
-    pub(super) async fn session(&self) -> anyhow::Result<Client> {
+    pub(super) async fn session(&self) -> anyhow::Result<UsersClient> {
         Ok(self.database.users_client("").await?)
+    }
+
+    /// Its URL with one more parameter.
+    pub(super) fn url_with(&self, parameter: &str) -> String {
+        format!("{}{}{parameter}", self.url, if self.url.contains('?') { '&' } else { '?' })
     }
 
     pub(super) fn source(&self) -> anyhow::Result<Source> {

@@ -1,3 +1,3 @@
 -- A consumer goes on from another number.
-update seriatim.log_consumer set begins = $3, positions = array_append($4, $3)
+update seriatim.log_consumer set begins = $3::bigint, positions = array_append($4::bigint[], $3::bigint)
 where log = (select id from seriatim.log where watched::oid = $1) and name = $2

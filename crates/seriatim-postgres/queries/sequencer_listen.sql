@@ -1,2 +1,3 @@
--- Hears when anybody has ticked.
-listen seriatim_tick
+-- Hears when anybody has ticked, and that the sequencer is alive.
+listen seriatim_tick;
+listen seriatim_beat

@@ -28,7 +28,7 @@ mod turns;
 pub use tokio_postgres;
 
 pub use capture::{Capture, Horizon, Source, SourceClock, Unit, WindowCapture};
-pub use database::{Client, Database, Dedicated, Schema};
+pub use database::{Client, Database, Dedicated, Schema, UsersClient};
 pub use effect::{ColumnTypes, SqlEffect, SqlHandler, SqlProblem};
 pub use error::PostgresError;
 pub use gate::PostgresGateState;

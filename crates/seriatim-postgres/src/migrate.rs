@@ -57,7 +57,7 @@ struct Known {
 ///
 /// All of it is one transaction, so a crash leaves nothing half made.
 pub(crate) async fn migrate(database: &Database, component: &Component) -> Result<(), PostgresError> {
-    let mut client = database.client().await?;
+    let mut client = database.for_store().client().await?;
     let error = |cause| database.error(DOING, cause);
     let known = known(&client, database, component).await.map_err(error)?;
     if known.version >= component.migrations.len() {
@@ -133,7 +133,7 @@ async fn known(
 
 /// How many migrations of the component the database has. Zero when Seriatim was never here.
 pub(crate) async fn version(database: &Database, component: &Component) -> Result<usize, PostgresError> {
-    let client = database.client().await?;
+    let client = database.for_store().client().await?;
     let known = known(&client, database, component).await;
     known
         .map(|known| known.version)
@@ -142,7 +142,7 @@ pub(crate) async fn version(database: &Database, component: &Component) -> Resul
 
 /// The SQL of the migrations that the database does not have yet, as a script.
 pub(crate) async fn script(database: &Database, component: &Component) -> Result<String, PostgresError> {
-    let client = database.client().await?;
+    let client = database.for_store().client().await?;
     let known = known(&client, database, component).await;
     let known = known.map_err(|cause| database.error("looking for Seriatim's tables in", cause))?;
     let mut script = String::new();

@@ -2,7 +2,7 @@
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use seriatim_benches::{Backlog, NAMES, Row, Servers};
+use seriatim_benches::{Backlog, NAMES, Row, Servers, usual};
 
 use crate::args::Bench;
 use crate::config::instead_of;
@@ -36,7 +36,7 @@ pub async fn execute(arguments: &Bench) -> Result<()> {
 
 fn chosen(given: &[String]) -> Result<Vec<&'static str>> {
     if given.is_empty() {
-        return Ok(NAMES.to_vec());
+        return Ok(usual());
     }
     let known =
         |name: &String| NAMES.iter().copied().find(|known| known == name).ok_or_else(|| unknown(name));

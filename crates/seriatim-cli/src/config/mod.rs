@@ -5,6 +5,7 @@
 //! the key, its line or variable, and what was probably meant.
 
 mod checkpoint;
+mod connections;
 mod duration;
 mod environment;
 mod handler;

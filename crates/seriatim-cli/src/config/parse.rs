@@ -11,6 +11,7 @@ use seriatim::host::LeaseSettings;
 use seriatim::source::{Dialect, Filter, Start};
 
 use super::checkpoint::checkpoint;
+use super::connections::{connections, share};
 use super::duration::backoff;
 use super::environment::Environment;
 use super::handler::{HANDLER, handler};
@@ -23,7 +24,7 @@ use super::{CaptureKind, Config, Database, FeedConfig, HandlerKind, QueueConfig,
 use crate::error::{Error, Result};
 
 pub(super) const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
-const SOURCE: Keys = Keys::of(&["url"]);
+const SOURCE: Keys = Keys::of(&["url", "connections"]);
 const FEED: Keys = Keys {
     here: &[
         "source",
@@ -64,7 +65,7 @@ const LATER_CAPTURES: [&str; 2] = ["wal", "stream"];
 /// Each partition is a lease that some host renews: more of them than this only cost.
 const MOST_PARTITIONS: u32 = 10_000;
 
-type Sources = BTreeMap<String, Database>;
+pub(super) type Sources = BTreeMap<String, Database>;
 
 /// Reads a whole config file.
 pub fn config(file: &Path, text: &str, environment: &Environment) -> Result<Config> {
@@ -77,8 +78,9 @@ pub fn config(file: &Path, text: &str, environment: &Environment) -> Result<Conf
     let root = Section::root(&document, &table, ROOT)?;
     let folder = file.parent().unwrap_or(Path::new(""));
     let store = root.require("store", r#"add a line such as: store = "sqlite:seriatim.db""#)?;
-    let store = url(&store, folder)?;
-    let sources = sources(&root, folder)?;
+    let mut store = url(&store, folder)?;
+    let mut sources = sources(&root, folder)?;
+    share(&mut store, &mut sources);
     let feeds = feeds(&root, &sources, environment)?;
     let queues = queues(&root, &sources)?;
     let leases = root.section("lease", LEASE)?;
@@ -101,7 +103,7 @@ fn sources(root: &Section<'_>, folder: &Path) -> Result<Sources> {
     let sections = root.named("source", SOURCE)?;
     let sources = sections.into_iter().map(|(name, section)| {
         let setting = section.require("url", r#"add a line such as: url = "sqlite:shop.db""#)?;
-        Ok((name, url(&setting, folder)?))
+        Ok((name, connections(&section, url(&setting, folder)?)?))
     });
     sources.collect()
 }

@@ -61,10 +61,15 @@ impl Feed for Capture {
     }
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
-        self.known.store(self.base.sequencer.told(), Ordering::Relaxed);
+        let subject = self.kind.subject();
+        self.known.store(self.base.sequencer.told(subject), Ordering::Relaxed);
         let read = self.kind.read(&self.base, cursors, limit).await;
         let names = &self.base.settings.names;
         let read = read.map_err(|fault| fault.of_filter(self.base.settings.filter.as_deref(), names));
+        if self.kind.subject() != subject {
+            // It is counted anew from here on: the next wait is none.
+            self.known.store(0, Ordering::Relaxed);
+        }
         self.told(read, "reading changes of")
     }
 
@@ -72,9 +77,11 @@ impl Feed for Capture {
         self.kind.may_be_read_ahead()
     }
 
+    /// Waits for the sequencer's word. What it does not tell of is found by a look every half minute.
     async fn wait(&self, timeout: Duration) {
         let known = self.known.load(Ordering::Relaxed);
-        self.base.sequencer.news(known, self.base.settings.every, timeout).await;
+        let every = self.base.settings.every.min(timeout);
+        self.base.sequencer.news(self.kind.subject(), known, every).await;
     }
 
     async fn consumed(&self, consumer: &Consumer, positions: &[Position]) -> Result<u64, SourceError> {

@@ -9,7 +9,7 @@ use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limi
 use super::fault::Fault;
 use super::settings::Settings;
 use crate::database::Database;
-use crate::sequencer::Sequencer;
+use crate::sequencer::{Sequencer, Subject};
 
 /// What all kinds of captures have.
 #[derive(Clone)]
@@ -45,6 +45,8 @@ pub(crate) trait Capturing: Send + Sync {
         start: &Start,
         wrong: Wrong,
     ) -> Result<Position, Fault>;
+    /// The capture that notifications name, as soon as it is known.
+    fn subject(&self) -> Option<Subject>;
     async fn read(&self, base: &Base, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, Fault>;
     fn may_be_read_ahead(&self) -> bool {
         false

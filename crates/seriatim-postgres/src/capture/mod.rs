@@ -72,6 +72,7 @@ impl Source {
 
     /// This database.
     pub fn new(database: Database) -> Self {
+        let database = database.for_captures();
         let sequencer = Arc::new(Sequencer::new(database.clone()));
         Source { database, sequencer }
     }

@@ -37,6 +37,7 @@ pub(crate) const COMPONENT: Component = Component {
         include_str!("../../migrations/capture/0005_watermark.sql"),
         include_str!("../../migrations/capture/0006_shapes.sql"),
         include_str!("../../migrations/capture/0007_log_beside.sql"),
+        include_str!("../../migrations/capture/0008_moved.sql"),
     ],
     upgrade: Upgrade::Rest,
 };

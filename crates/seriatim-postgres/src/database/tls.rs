@@ -15,7 +15,7 @@ use super::url::Address;
 use crate::error::PostgresError;
 
 /// Whose certificate a server may show.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
     /// Anybody's: the connection is encrypted, and no more is asked.
     Anybody,

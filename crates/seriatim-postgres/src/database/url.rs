@@ -7,16 +7,20 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use super::schema::Schema;
+use super::shares::LEAST;
 use super::{CONNECT_TIMEOUT, tls::Trust};
 use crate::error::PostgresError;
 
 /// Where a database is, and how to get there.
+#[derive(Clone)]
 pub(super) struct Address {
     pub(super) config: Config,
     pub(super) trust: Trust,
     pub(super) schema: Schema,
     /// For errors: without the password.
     pub(super) name: String,
+    /// The most connections, if that is said.
+    pub(super) connections: Option<usize>,
 }
 
 /// What a URL's query says that the driver does not know.
@@ -25,9 +29,15 @@ struct Ours {
     sslmode: Option<String>,
     sslrootcert: Option<PathBuf>,
     schema: Schema,
+    connections: Option<usize>,
 }
 
 impl Address {
+    /// Whether connections to one are as good as connections to the other.
+    pub(super) fn is_same(&self, other: &Address) -> bool {
+        self.config == other.config && self.trust == other.trust && self.schema == other.schema
+    }
+
     pub(super) fn parse(url: &str) -> Result<Self, PostgresError> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             return Err(PostgresError::url("it does not begin with postgres://"));
@@ -40,7 +50,7 @@ impl Address {
         config.ssl_mode(ssl);
         with_defaults(&mut config);
         let name = name(&config);
-        Ok(Address { config, trust, schema: ours.schema, name })
+        Ok(Address { config, trust, schema: ours.schema, name, connections: ours.connections })
     }
 }
 
@@ -66,6 +76,12 @@ fn split(url: &str) -> Result<(Ours, String), PostgresError> {
                         "seriatim_schema is lower-case letters, digits and underscores, at most 40 of them";
                     PostgresError::url(rule)
                 })?;
+            }
+            "seriatim_connections" => {
+                let rule =
+                    || PostgresError::url(&format!("seriatim_connections is a number, {LEAST} or more"));
+                let number = value.parse().ok().filter(|number| *number >= LEAST);
+                ours.connections = Some(number.ok_or_else(rule)?);
             }
             _ => others.push(pair),
         }

@@ -1,5 +1,7 @@
 //! A SQL effect on a database that is not the store's: at least once.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use seriatim::change::Change;
 use seriatim::handler::{Context, Failure, Handler};
@@ -30,7 +32,10 @@ impl SqlHandler {
 impl Handler for SqlHandler {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
         let feed = context.lease.id.feed.as_str();
-        let mut client = self.database.users_client(feed).await.map_err(Failure::target)?;
+        // To wait for a connection is not the changes' fault.
+        let client = tokio::time::timeout(context.timeout, self.database.users_client(feed)).await;
+        let busy = |_| Failure::target("handlers of this and other feeds use all connections");
+        let mut client = client.map_err(busy)?.map_err(Failure::target)?;
         let transaction = client
             .build_transaction()
             .isolation_level(IsolationLevel::ReadCommitted)
@@ -45,5 +50,10 @@ impl Handler for SqlHandler {
         // What came before the culprit is undone with it.
         done.map_err(|failure| Failure { culprit: None, ..failure })?;
         transaction.commit().await.map_err(failure_of)
+    }
+
+    /// As long again as it may take: it may have to wait for its connection.
+    fn time_for(&self, _: usize, timeout: Duration) -> Duration {
+        timeout * 2
     }
 }

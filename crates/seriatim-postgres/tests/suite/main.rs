@@ -39,6 +39,7 @@ mod journal_equal_keys;
 mod journal_rewatched;
 mod log_kit;
 mod filters;
+mod fleet_load;
 mod window_kit;
 mod window_rows;
 mod window_late;

@@ -168,7 +168,8 @@ pub trait Feed: Send + Sync + 'static {
         false
     }
 
-    /// Returns when something may have been committed since the last read began, or after `timeout`.
+    /// Returns when something may have been committed since the last read began, or after `timeout`. A source that is sure to be told
+    /// of it may wait longer.
     async fn wait(&self, timeout: Duration);
 
     /// Tells the source that this consumer has handled everything up to these positions, one for each partition,

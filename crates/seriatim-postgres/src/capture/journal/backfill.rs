@@ -71,13 +71,11 @@ pub(super) async fn refuse_hidden(
 
 /// Refuses tables whose rows have no names or are hidden, and makes the index that finds a row's changes. It stays until the turn is dropped,
 /// and after that for as long as a registered consumer needs it.
-pub(super) async fn prepare(base: &Base, watched: &Watched) -> Result<Turn, Fault> {
+pub(super) async fn prepare(base: &Base, client: &Client, watched: &Watched) -> Result<Turn, Fault> {
     if watched.table.identity().is_none() {
         return Err(base.settings.names.no_row_identity().into());
     }
-    let client = base.database.client().await?;
-    refuse_hidden(&client, &watched.table, &base.settings.names).await?;
-    drop(client);
+    refuse_hidden(client, &watched.table, &base.settings.names).await?;
     index::make(base, watched.entry.id).await
 }
 

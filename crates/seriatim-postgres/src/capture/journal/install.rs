@@ -280,7 +280,7 @@ pub(super) async fn register(
     let database = &base.database;
     // Nobody drops the index that a backfill needs before its consumer is known.
     let _turn = match start {
-        Start::Beginning => Some(backfill::prepare(base, &watched).await?),
+        Start::Beginning => Some(backfill::prepare(base, client, &watched).await?),
         _ => None,
     };
     let transaction = locked(base, client).await?;

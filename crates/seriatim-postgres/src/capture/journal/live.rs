@@ -54,8 +54,13 @@ pub(super) struct Pass<'a> {
 /// How far a pass went.
 pub(super) struct Went {
     pub live: Live,
-    /// It saw the end of all ticks.
-    pub to_the_end: bool,
+}
+
+impl Went {
+    /// Whether it came to the end of what this tick saw.
+    pub(super) fn is_at(&self, tick: i64) -> bool {
+        self.live.from == tick && self.live.inside.is_none()
+    }
 }
 
 impl Pass<'_> {
@@ -127,7 +132,7 @@ impl Pass<'_> {
             true => Live::at(batch.to),
             false => Live { from: batch.from, inside: Some(Inside { to: batch.to, id: end, whole: true }) },
         };
-        Ok(Went { live, to_the_end: whole && batch.newest })
+        Ok(Went { live })
     }
 
     /// As many ids as should bring enough, and as many again for those that were drawn in vain.
@@ -332,7 +337,7 @@ impl Progress<'_> {
 
     fn stopped(&self) -> Went {
         let inside = Inside { to: self.batch.to, id: self.after, whole: true };
-        Went { live: Live { from: self.batch.from, inside: Some(inside) }, to_the_end: false }
+        Went { live: Live { from: self.batch.from, inside: Some(inside) } }
     }
 }
 

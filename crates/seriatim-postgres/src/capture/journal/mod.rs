@@ -19,6 +19,7 @@ mod lag;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::Position;
@@ -32,7 +33,7 @@ use super::sieve::Sieve;
 use super::slices::Slices;
 use super::table::Table;
 use crate::database::Client;
-use crate::sequencer::BUSY;
+use crate::sequencer::{self, Subject, covers};
 use backfill::Fresh;
 use emit::Emit;
 use install::Registered;
@@ -41,12 +42,11 @@ use position::{Group, Place};
 use shapes::Shapes;
 use watched::{Shared, Watched};
 
-const TICK: &str = include_str!("../../../queries/journal_tick.sql");
 const TICK_NOW: &str = include_str!("../../../queries/journal_tick_now.sql");
 const OLDEST: &str = include_str!("../../../queries/tick_oldest.sql");
 
-/// How often a reader asks for a tick before it believes that another sequencer stands still.
-const TICKS: usize = 400;
+/// How often, and how long each time, a reader waits for a tick before it believes that the sequencer stands still.
+const WAITS: (usize, Duration) = (60, Duration::from_millis(50));
 
 /// A journal.
 #[derive(Default)]
@@ -66,6 +66,29 @@ struct State {
     shapes: Mutex<Option<Arc<Shapes>>>,
     /// The batch that was read last, and the capture that it is of.
     batch: Mutex<Option<(i64, Batch)>>,
+}
+
+/// What a read knows of the end of the journal.
+#[derive(Clone)]
+struct Sought {
+    /// All that was committed when it looked is visible in this snapshot.
+    seen: String,
+    /// The tick that has seen all of it, if one has.
+    upto: Option<i64>,
+}
+
+impl Sought {
+    /// Whether the end of this batch is the end of all that was committed when the read looked.
+    fn ends_with(&self, batch: &Batch) -> bool {
+        self.upto.is_some_and(|tick| batch.ends_at() >= tick) || covers(batch.snapshot(), &self.seen)
+    }
+}
+
+/// What came of a read.
+enum Read {
+    Slices(Vec<Slice>),
+    /// Something is to be ticked before it can be read.
+    NotTicked(Sought),
 }
 
 impl State {
@@ -156,9 +179,9 @@ impl State {
         client: &mut Client,
         group: &Group,
         limit: Limit,
-    ) -> Result<Vec<Slice>, Fault> {
+        mut sought: Option<Sought>,
+    ) -> Result<Read, Fault> {
         let mut watched = self.watched(base, client).await?;
-        let mut sought = false;
         loop {
             let registration = match &group.at.filling {
                 Some(filling) => {
@@ -210,7 +233,7 @@ impl State {
                     watched = again;
                     continue;
                 }
-                return Ok(emit.slices.upto(&place.position(), false));
+                return Ok(Read::Slices(emit.slices.upto(&place.position(), false)));
             }
             self.rows_next.store(true, Ordering::Relaxed);
             if let Next::Batch(batch) = next {
@@ -228,16 +251,25 @@ impl State {
                 }
                 let went = went?;
                 let place = live::place(group, &went).settled();
-                let caught_up = sought && went.to_the_end && place.filling.is_none();
-                return Ok(emit.slices.upto(&place.position(), caught_up));
+                let whole = went.is_at(batch.ends_at()) && place.filling.is_none();
+                let caught_up = whole && sought.is_some_and(|sought| sought.ends_with(&batch));
+                return Ok(Read::Slices(emit.slices.upto(&place.position(), caught_up)));
             }
             drop(pass);
-            if sought {
-                return Ok(emit.slices.upto(&group.at.position(), group.at.filling.is_none()));
-            }
             watched = self.looked_after(base, client, &watched).await?;
-            tick(base, client).await?;
-            sought = true;
+            let look = sequencer::look_at(client, &base.database, watched.entry.id).await?;
+            let newest = look.journals.first().map(|(_, tick, moved)| (*tick, *moved));
+            let (tick, moved) = newest.ok_or_else(|| base.settings.names.not_installed())?;
+            let found = sought.get_or_insert(Sought { seen: look.seen, upto: None });
+            match (moved, tick <= group.at.live.from) {
+                (false, true) => {
+                    let caught_up = group.at.filling.is_none();
+                    return Ok(Read::Slices(emit.slices.upto(&group.at.position(), caught_up)));
+                }
+                (true, true) => return Ok(Read::NotTicked(found.clone())),
+                (false, false) => found.upto = Some(tick),
+                (true, false) => {}
+            }
         }
     }
 
@@ -257,30 +289,6 @@ impl State {
     fn place(base: &Base, position: &Position) -> Result<Place, Fault> {
         Place::parse(position).ok_or_else(|| base.settings.names.not_a_position(position).into())
     }
-}
-
-/// Ticks, so that everything that is committed by now can be read.
-async fn tick(base: &Base, client: &Client) -> Result<(), Fault> {
-    let statement = client.prepare_cached(&base.database.sql(TICK)).await?;
-    for _ in 0..TICKS {
-        let moved: Option<i64> = client.query_one(&statement, &[]).await?.get(0);
-        match moved {
-            Some(0) => return Ok(()),
-            Some(_) => {
-                base.sequencer.tell();
-                return Ok(());
-            }
-            // Another one is at it: its tick may have begun before this read did.
-            None => tokio::time::sleep(BUSY).await,
-        }
-    }
-    let names = &base.settings.names;
-    let doing = format!("feed {}: waiting for the sequencer of {}", names.feed, names.database);
-    Err(seriatim::source::SourceError::unavailable(
-        doing,
-        "another session holds its lock and does not go on",
-    )
-    .into())
 }
 
 #[async_trait]
@@ -339,11 +347,31 @@ impl Capturing for Journal {
         let foreign = |position| base.settings.names.not_a_position(&position);
         let group = Group::furthest_behind(cursors).map_err(foreign)?;
         let Some(group) = group else { return Ok(Vec::new()) };
-        let (state, of) = (Arc::clone(&self.state), base.clone());
-        let read = move |mut client: Client| async move {
-            state.read_group(&of, &mut client, &group, state.fitting(limit)).await
-        };
-        base.database.read(read).await?
+        let mut sought = None;
+        for _ in 0..WAITS.0 {
+            let known = self.subject().map(|subject| (subject, base.sequencer.told(Some(subject))));
+            let (state, of, group, so_far) =
+                (Arc::clone(&self.state), base.clone(), group.clone(), sought.take());
+            let read = move |mut client: Client| async move {
+                state.read_group(&of, &mut client, &group, state.fitting(limit), so_far).await
+            };
+            match base.database.read(read).await?? {
+                Read::Slices(slices) => return Ok(slices),
+                // Without a connection: others read meanwhile.
+                Read::NotTicked(so_far) => sought = Some(so_far),
+            }
+            if let Some((subject, known)) = known {
+                base.sequencer.seek(subject, known, WAITS.1).await;
+            }
+        }
+        let names = &base.settings.names;
+        let doing = format!("feed {}: waiting for the sequencer of {}", names.feed, names.database);
+        let said = "another session holds its lock and does not go on";
+        Err(seriatim::source::SourceError::unavailable(doing, said).into())
+    }
+
+    fn subject(&self) -> Option<Subject> {
+        self.state.known().map(|watched| Subject::Journal(watched.entry.id))
     }
 
     fn may_be_read_ahead(&self) -> bool {
@@ -361,12 +389,14 @@ impl Capturing for Journal {
     }
 
     async fn rewind(&self, base: &Base, consumer: &Consumer, start: &Start) -> Result<Position, Fault> {
+        if let Start::Position(position) = start {
+            self.validate(base, position).await?;
+        }
         let mut client = base.database.client().await?;
         let registration = registry::registration(&client, &base.database, consumer).await?;
         let unknown = || base.settings.names.not_registered(consumer.store.as_str());
         let registration = registration.ok_or_else(unknown)?;
         if let Start::Position(position) = start {
-            self.validate(base, position).await?;
             prune::moved_to(base, &client, &registration, position).await?;
             return Ok(position.clone());
         }

@@ -157,7 +157,7 @@ impl Place {
 }
 
 /// The cursors that one pass serves: they all stand at the same place.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Group {
     /// Where they stand.
     pub at: Place,

@@ -27,6 +27,7 @@ pub(super) const COMPONENT: Component = Component {
         include_str!("../../../sql/log/08_prune.sql"),
         include_str!("../../../sql/log/09_process.sql"),
         include_str!("../../../sql/log/10_drop.sql"),
+        include_str!("../../../sql/log/11_tick.sql"),
         include_str!("../../../sql/log/12_upgrade.sql"),
     ],
     upgrade: Upgrade::All,
@@ -68,6 +69,8 @@ pub(super) struct State {
 /// A log, its table and the statements that read it.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
+    /// The log's number.
+    pub log: i32,
     pub table: Table,
     shape: String,
     /// Reads places with their rows.
@@ -186,7 +189,7 @@ impl Watched {
         let before = fill(client, base, oid, &before.replace("{oid}", &oid.to_string())).await?;
         let read = [before, sieve, fill(client, base, oid, after).await?].concat();
         let places = fill(client, base, oid, PLACES).await?;
-        Ok(Watched { table, shape: state.shape.clone(), read, places })
+        Ok(Watched { log: state.id, table, shape: state.shape.clone(), read, places })
     }
 
     /// Whether the table still looks as it did.

@@ -18,7 +18,9 @@ mod read;
 mod shown;
 mod lag;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::Position;
@@ -28,6 +30,7 @@ use super::fault::Fault;
 use super::kind::{Base, Capturing, Wrong};
 use super::table::Table;
 use crate::database::Client;
+use crate::sequencer::Subject;
 use books::{State, Watched, consumer_name, head, place};
 use place::Rows;
 use shown::Shown;
@@ -35,11 +38,28 @@ use shown::Shown;
 const CONSUMED: &str = include_str!("../../../queries/log_consumed.sql");
 const NOTE: &str = include_str!("../../../queries/log_note.sql");
 
+/// How long a read that finds nothing waits for the sequencer where something has no number yet.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How many reads in a row may fail to see the end before one makes sure of it.
+const UNSURE: u32 = 16;
+
+/// What a read does about changes that have no number yet, when it finds nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unnumbered {
+    /// The sequencer is about to give them theirs.
+    AreWaitedFor,
+    /// The read gives them theirs.
+    GetTheirs,
+}
+
 /// A log as a feed. Remembers the table from one call to the next: it may be renamed meanwhile.
 #[derive(Default)]
 pub(super) struct Log {
     known: Mutex<Option<(u32, Arc<Watched>)>>,
     shown: Shown,
+    /// How many reads in a row did not see the end, though it was near.
+    unsure: AtomicU32,
 }
 
 impl Log {
@@ -72,6 +92,32 @@ impl Log {
         watched.table.refuse_namesake(client, names).await?;
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((oid, watched.clone()));
         Ok((oid, state, watched))
+    }
+
+    /// Reads, unless that is to wait for the sequencer.
+    async fn read_once(
+        &self,
+        base: &Base,
+        cursors: &[Cursor],
+        limit: Limit,
+        unnumbered: Unnumbered,
+    ) -> Result<Option<Vec<Slice>>, Fault> {
+        let client = base.database.reader().await?;
+        self.shown.refuse_beyond(&client, base, cursors).await?;
+        let Some(slices) = read::read(self, base, &client, cursors, limit, unnumbered).await? else {
+            return Ok(None);
+        };
+        self.shown.note(&client, base, &slices).await?;
+        Ok(Some(slices))
+    }
+
+    /// Whether a read gives numbers by itself, though a sequencer may be at it: one in so many that did not see the end.
+    fn is_unsure(&self) -> bool {
+        self.unsure.fetch_add(1, Ordering::Relaxed) >= UNSURE
+    }
+
+    fn is_sure(&self) {
+        self.unsure.store(0, Ordering::Relaxed);
     }
 
     fn forget(&self) {
@@ -111,11 +157,20 @@ impl Capturing for Log {
         if cursors.is_empty() {
             return Ok(Vec::new());
         }
-        let client = base.database.client().await?;
-        self.shown.refuse_beyond(&client, base, cursors).await?;
-        let slices = read::read(self, base, cursors, limit).await?;
-        self.shown.note(&client, base, &slices).await?;
-        Ok(slices)
+        let known = self.subject().map(|subject| (subject, base.sequencer.told(Some(subject))));
+        if let Some(slices) = self.read_once(base, cursors, limit, Unnumbered::AreWaitedFor).await? {
+            return Ok(slices);
+        }
+        // Without a connection: others read meanwhile.
+        if let Some((subject, known)) = known {
+            base.sequencer.seek(subject, known, PATIENCE).await;
+        }
+        Ok(self.read_once(base, cursors, limit, Unnumbered::GetTheirs).await?.unwrap_or_default())
+    }
+
+    fn subject(&self) -> Option<Subject> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().map(|(_, watched)| Subject::Log(i64::from(watched.log)))
     }
 
     async fn consumed(&self, base: &Base, consumer: &Consumer, positions: &[Position]) -> Result<u64, Fault> {

@@ -7,9 +7,9 @@ use seriatim::source::{Cursor, Happened, Limit, Slice};
 use seriatim::value::{Key, Packer};
 use tokio_postgres::Row;
 
-use super::Log;
 use super::books::{State, Watched, head};
 use super::place::{Group, Rows};
+use super::{Log, Unnumbered};
 use crate::capture::fault::Fault;
 use crate::capture::image::Images;
 use crate::capture::kind::Base;
@@ -31,36 +31,45 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// How much is sequenced at once.
 const BATCH: i32 = 10_000;
 
-/// Reads on for the cursors that stand furthest behind.
+/// Reads on for the cursors that stand furthest behind. `None` when nothing is there but changes that wait for their numbers.
 pub(super) async fn read(
     log: &Log,
     base: &Base,
+    client: &Client,
     cursors: &[Cursor],
     limit: Limit,
-) -> Result<Vec<Slice>, Fault> {
+    unnumbered: Unnumbered,
+) -> Result<Option<Vec<Slice>>, Fault> {
     let names = &base.settings.names;
     let group = Group::furthest_behind(cursors).map_err(|foreign| names.not_a_position(&foreign))?;
-    let Some(group) = group else { return Ok(Vec::new()) };
-    let client = base.database.client().await?;
-    let (oid, state, watched) = log.watched(&client, base).await?;
+    let Some(group) = group else { return Ok(Some(Vec::new())) };
+    let (oid, state, watched) = log.watched(client, base).await?;
     state.refuse_broken(base)?;
-    let pass = Pass { base, client: &client, state: &state, watched: &watched, group: &group, limit };
-    let before = pass.look().await?;
+    let pass = Pass { base, client, state: &state, watched: &watched, group: &group, limit };
+    let Before { mut sequenced, last } = pass.look().await?;
     // Places that are gone may have been the last ones.
-    let head = if group.at.number > before.last { head(&client, base, oid).await? } else { before.last };
+    let head = if group.at.number > last { head(client, base, oid).await? } else { last };
     state.refuse_place(base, group.at, head)?;
-    let sequenced = before.sequenced;
+    // Rows that are listed while changes of theirs wait for a number would come twice.
+    if !sequenced && (unnumbered == Unnumbered::GetTheirs || pass.lists() || log.is_unsure()) {
+        sequenced = pass.sequence().await?;
+    }
     let rows = pass.rows().await?;
     if rows.len() < pass.most() && pass.lists() {
         // Listed now, read by the next call: whoever else changes something meanwhile is not held up.
         pass.list().await?;
-        return pass.slices(&rows, before.last, Seen::Part);
+        return pass.slices(&rows, last, Seen::Part).map(Some);
+    }
+    if rows.is_empty() && !sequenced && unnumbered == Unnumbered::AreWaitedFor {
+        return Ok(None);
     }
     let seen = if pass.saw_the_end(&rows) && sequenced { Seen::All } else { Seen::Part };
-    if rows.is_empty() && !sequenced {
+    if sequenced {
+        log.is_sure();
+    } else if rows.is_empty() {
         tokio::time::sleep(PAUSE).await;
     }
-    pass.slices(&rows, before.last, seen)
+    pass.slices(&rows, last, seen).map(Some)
 }
 
 /// What a pass knows before it reads.
@@ -103,16 +112,16 @@ impl Pass<'_> {
         rows.len() < self.most() && self.group.upto == i64::MAX && !self.lists()
     }
 
-    /// Looks how far the log is, and gives numbers to what is committed and has none.
+    /// Looks how far the log is.
     async fn look(&self) -> Result<Before, Fault> {
         let look = self.base.database.sql(LOOK).replace("LOG", &self.state.name);
         let statement = self.client.prepare_cached(&look).await?;
         let row = self.client.query_one(&statement, &[]).await?;
         let (waiting, last): (i64, i64) = (row.get(0), row.get(1));
-        Ok(Before { sequenced: waiting == 0 || self.sequence().await?, last })
+        Ok(Before { sequenced: waiting == 0, last })
     }
 
-    /// Says whether all that was committed before has a number now.
+    /// Gives numbers to what is committed and has none. Says whether all that was committed before has one now.
     async fn sequence(&self) -> Result<bool, Fault> {
         let sql = self.base.database.sql(SEQUENCE);
         let statement = self.client.prepare_cached(&sql).await?;

@@ -86,7 +86,7 @@ impl WindowCapture {
     /// Reads, and begins to read ahead when there is more.
     async fn read_now(&self, wanted: Wanted) -> Result<Vec<Slice>, Fault> {
         let mut memory = self.memory.lock().await;
-        let mut client = self.database.client().await?;
+        let mut client = self.database.reader().await?;
         let read = memory.read(&mut client, &self.settings, &wanted.cursors, wanted.limit).await;
         if read.is_err() {
             // It may be that the rows do not look any more as they did.

@@ -84,7 +84,7 @@ pub(super) async fn read_ahead(
     if !stands_together || !passed {
         return Ok(Pages::new());
     }
-    let mut client = database.client().await?;
+    let mut client = database.reader().await?;
     let (oid, looked) = relation.table.clone().unzip();
     let (transaction, looks) = begin(&mut client, &relation.search_path, oid).await?;
     if looks != looked {

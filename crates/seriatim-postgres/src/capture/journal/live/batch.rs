@@ -7,7 +7,7 @@ use super::Pass;
 const BATCH: &str = include_str!("../../../../queries/journal_batch.sql");
 const BEFORE_THE_LARGEST: &str = include_str!("../../../../queries/journal_before_largest.sql");
 
-/// What lies between two ticks. It never changes, but whether there is a newer tick does.
+/// What lies between two ticks. It never changes.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Batch {
     pub(super) from: i64,
@@ -21,8 +21,18 @@ pub(in super::super) struct Batch {
     pub(super) xmin: String,
     /// The transactions whose changes the first tick did not see though their ids are lower.
     pub(super) late: Vec<i64>,
-    /// The tick that ends it is the newest one.
-    pub(super) newest: bool,
+}
+
+impl Batch {
+    /// The tick that ends it.
+    pub(in super::super) fn ends_at(&self) -> i64 {
+        self.to
+    }
+
+    /// What that tick saw.
+    pub(in super::super) fn snapshot(&self) -> &str {
+        &self.snapshot
+    }
 }
 
 /// What there is after a place.
@@ -65,7 +75,6 @@ impl Pass<'_> {
             return Err(self.not_retained(from).await?);
         };
         let Some(to) = row.get::<_, Option<i64>>(1) else { return Ok(None) };
-        let newest: i64 = row.get(6);
         Ok(Some(Batch {
             from,
             from_id: row.get(0),
@@ -74,7 +83,6 @@ impl Pass<'_> {
             snapshot: row.get(2),
             xmin: row.get(3),
             late: row.get(5),
-            newest: newest == to,
         }))
     }
 

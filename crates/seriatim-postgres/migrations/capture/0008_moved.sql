@@ -1,0 +1,103 @@
+-- The sequencer looks before it ticks: whether something was committed is asked without a lock and without a transaction number.
+
+-- The newest tick of each journal, and whether something was committed that it did not see. With `of_one`, of that one.
+--
+-- `checked` is the snapshot of an earlier call that found nothing new in `captures` while their newest ticks were `ticks`: what was
+-- committed by then is not looked for again. With `settled`, it left nothing to be ticked: when nothing was committed since, nothing is
+-- looked for at all, and no array comes back. Reads sequences after its snapshot is taken: a change that is committed by then has its number in them.
+create function seriatim.journal_moved(of_one bigint, checked pg_snapshot, captures bigint[], ticks bigint[], settled boolean,
+    out seen pg_snapshot, out journals bigint[], out newest bigint[], out moved boolean[])
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    perform seriatim.refuse_stranger();
+    seen := pg_current_snapshot();
+    if settled and seen::text = checked::text then
+        return;
+    end if;
+    select array_agg(j.capture), array_agg(j.n), array_agg(j.is_moved) into journals, newest, moved
+    from (
+        select c.id as capture, t.n,
+            coalesce(pg_sequence_last_value(format('seriatim.journal_%s_id', c.id)::regclass), 0) > t.max_id
+            -- A tick that does not know how late a change may be gives way to one that does.
+            or t.horizon = '18446744073709551615'::xid8
+            or case when pg_snapshot_xmin(coalesce(k.checked, t.snapshot)) >= t.horizon then false
+                    when seriatim.ended_between(t.snapshot, t.horizon, coalesce(k.checked, t.snapshot), seen)
+                    then seriatim.journal_late(c.id, t.snapshot, t.max_id, t.horizon, seen) else false end as is_moved
+        from seriatim.capture c
+        cross join lateral (
+            select * from seriatim.tick t where t.capture = c.id order by t.n desc limit 1
+        ) t
+        left join lateral (
+            select journal_moved.checked from unnest(captures, ticks) u (capture, n) where u.capture = c.id and u.n = t.n
+        ) k on true
+        where c.kind = 'journal' and (of_one is null or c.id = of_one)
+    ) j;
+end
+$$;
+
+-- Whether a transaction that may have written below a tick's highest number has ended between two snapshots.
+create function seriatim.ended_between(tick pg_snapshot, horizon xid8, before pg_snapshot, after pg_snapshot) returns boolean
+language plpgsql stable parallel safe set search_path = pg_catalog, pg_temp as $$
+begin
+    return exists (select 1 from pg_snapshot_xip(tick) x
+                   where pg_visible_in_snapshot(x, after) and not pg_visible_in_snapshot(x, before))
+        or exists (select 1 from generate_series(pg_snapshot_xmax(tick)::text::bigint,
+                                                 least(horizon, pg_snapshot_xmax(after))::text::bigint - 1) x
+                   where pg_visible_in_snapshot(x::text::xid8, after)
+                       and not pg_visible_in_snapshot(x::text::xid8, before));
+end
+$$;
+
+-- Ticks those of these journals in which something was committed since their last tick. Returns how many, null when another
+-- sequencer is at it. Reads all sequences before it writes anything: whoever drew a number up to max_id has an older xid than this one.
+create function seriatim.journal_tick(which bigint[]) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    taken pg_snapshot;
+    one record;
+    moved bigint[] := '{}';
+    max_ids bigint[] := '{}';
+    late boolean;
+begin
+    if not pg_try_advisory_xact_lock(hashtextextended('seriatim.journal_tick', 0)) then
+        return null;
+    end if;
+    perform seriatim.tick_guard();
+    taken := pg_current_snapshot();
+    for one in
+        select c.id, t.snapshot, t.max_id, t.horizon,
+            coalesce(pg_sequence_last_value(format('seriatim.journal_%s_id', c.id)::regclass), 0) as newest
+        from seriatim.capture c
+        cross join lateral (
+            select * from seriatim.tick t where t.capture = c.id order by t.n desc limit 1
+        ) t
+        where c.kind = 'journal' and c.id = any (which)
+    loop
+        late := one.horizon = '18446744073709551615'::xid8;
+        if not late and one.newest <= one.max_id then
+            late := seriatim.journal_late(one.id, one.snapshot, one.max_id, one.horizon, taken);
+        end if;
+        if late or one.newest > one.max_id then
+            moved := moved || one.id;
+            max_ids := max_ids || greatest(one.newest, one.max_id);
+        end if;
+    end loop;
+    if cardinality(moved) > 0 then
+        insert into seriatim.tick (capture, n, snapshot, max_id, horizon, at)
+        select m.capture, seriatim.next_tick(m.capture), taken, m.max_id, pg_current_xact_id(), clock_timestamp()
+        from unnest(moved, max_ids) as m (capture, max_id);
+        -- Names the journals, so that only their readers wake. More names than a notification has room for: all readers wake.
+        perform pg_notify('seriatim_tick',
+            case when cardinality(moved) <= 300 then array_to_string(moved, ',') else '' end);
+    end if;
+    return cardinality(moved);
+end
+$$;
+
+-- The same for all journals, for cron and for whoever does not run Seriatim's program.
+create or replace function seriatim.journal_tick() returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return seriatim.journal_tick(array(select c.id from seriatim.capture c where c.kind = 'journal'));
+end
+$$;
