@@ -38,6 +38,7 @@ pub(crate) const COMPONENT: Component = Component {
         include_str!("../../migrations/capture/0006_shapes.sql"),
         include_str!("../../migrations/capture/0007_log_beside.sql"),
         include_str!("../../migrations/capture/0008_moved.sql"),
+        include_str!("../../migrations/capture/0009_nesting.sql"),
     ],
     upgrade: Upgrade::Rest,
 };
@@ -65,10 +66,40 @@ pub(crate) struct Known {
     /// The types of the key's columns.
     pub key_types: Vec<u32>,
     pub partitioned: bool,
-    /// Other triggers may write to the table while a statement is not over.
+    /// Statements on the table can be inside of each other.
     pub nests: bool,
     /// Some values are written as the session's settings say.
     pub depends_on_settings: bool,
+    /// The form that the triggers were made in: those of another version are made anew.
+    #[serde(default)]
+    pub form: u32,
+    /// A statement was inside of another one though nothing in the table's definition said that this can be.
+    #[serde(default)]
+    pub seen_nesting: bool,
+    /// Some key is checked late.
+    #[serde(default)]
+    pub deferrable: bool,
+    /// The columns that name a row.
+    #[serde(default)]
+    pub identity: Vec<i16>,
+    /// The partitions, by number.
+    #[serde(default)]
+    pub partitions: Vec<u32>,
+    /// The triggers as they were made.
+    #[serde(default)]
+    pub made: Option<Made>,
+}
+
+/// The form of triggers that this version makes.
+const FORM: u32 = 1;
+
+/// Triggers as they were made. One that was written since, even if it looks the same again, may have been disabled for a while.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Made {
+    /// The server's major version: a newer one has other numbers for the same triggers.
+    pub major: i32,
+    /// The number of each, and the transaction that wrote it.
+    pub triggers: Vec<(u32, String)>,
 }
 
 impl Known {
@@ -85,8 +116,14 @@ impl Known {
             key_names: columns.iter().enumerate().map(names).collect(),
             key_types: columns.iter().map(|column| column.base).collect(),
             partitioned: table.partitioned,
-            nests: table.nests,
+            nests: table.nests || before.is_some_and(|known| known.seen_nesting),
             depends_on_settings: table.columns.iter().any(Column::depends_on_settings),
+            form: FORM,
+            seen_nesting: before.is_some_and(|known| known.seen_nesting),
+            deferrable: table.deferrable,
+            identity: table.identity().unwrap_or_default().to_vec(),
+            partitions: table.partitions.iter().map(|partition| partition.oid).collect(),
+            made: before.and_then(|known| known.made.clone()),
         })
     }
 }
@@ -233,8 +270,17 @@ pub(crate) async fn forget(
 ) -> Result<i64, Fault> {
     let (feed, store) = (consumer.feed.as_str(), consumer.store.as_str());
     client.execute(&*database.sql(CONSUMER_DELETE), &[&feed, &store]).await?;
-    let left = database.sql(include_str!("../../queries/consumer_count.sql"));
-    Ok(client.query_one(&*left, &[&capture]).await?.get(0))
+    consumers(client, database, capture).await
+}
+
+/// How many consumers a capture has.
+pub(crate) async fn consumers(
+    client: &impl GenericClient,
+    database: &Database,
+    capture: i64,
+) -> Result<i64, Fault> {
+    let count = database.sql(include_str!("../../queries/consumer_count.sql"));
+    Ok(client.query_one(&*count, &[&capture]).await?.get(0))
 }
 
 fn registration_of(row: &Row) -> Registration {

@@ -179,8 +179,8 @@ impl Names {
 
     pub(crate) fn triggers_gone(&self) -> SourceError {
         let what = format!(
-            "feed {}: the triggers on {:?} are gone or disabled (it was dropped and made anew, or somebody removed them), \
-             so changes made since are not recorded",
+            "feed {}: the triggers on {:?} are gone or disabled, or were disabled for a while (it was dropped and made anew, or \
+             somebody removed them), so changes made since are not recorded",
             self.feed, self.table
         );
         let remedy =
@@ -190,11 +190,15 @@ impl Names {
 
     pub(crate) fn inverted(&self) -> SourceError {
         let what = format!(
-            "feed {}: a trigger or foreign key that may write to {:?} in the middle of a statement on it was made while it was \
-             watched, and was at work before that was noticed: the order of those changes is not recorded",
+            "feed {}: one statement changed a row of {:?} more than once (by a function, a trigger or a foreign key that was made \
+             while it was watched, or by deleting and inserting one key), and the order of those changes is not recorded",
             self.feed, self.table
         );
-        let remedy = format!("run `seriatim watch {}`, then {}", self.feed, self.read_all_again());
+        let remedy = format!(
+            "run `seriatim watch {}`, which has such changes recorded one by one from then on, then {}",
+            self.feed,
+            self.read_all_again()
+        );
         attention(what, remedy)
     }
 

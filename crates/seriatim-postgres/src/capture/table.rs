@@ -26,8 +26,23 @@ pub(crate) struct Table {
     pub primary: Vec<i16>,
     /// The columns of each unique index that names every row once.
     pub uniques: Vec<Vec<i16>>,
-    /// Users' triggers or foreign keys may write to it while a statement on it is not over.
+    /// Something may write to it while a statement on it is not over, or to one row of it several times in a statement.
     pub nests: bool,
+    /// Some key of it is checked late.
+    pub deferrable: bool,
+    /// The partitions that have rows.
+    pub partitions: Vec<Part>,
+    /// A partition that is a foreign table, and one that this role may not read or put a trigger on.
+    pub foreign_partition: Option<String>,
+    pub closed_partition: Option<String>,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Part {
+    pub oid: u32,
+    /// Its name in SQL.
+    pub quoted: String,
 }
 
 /// A column of it.
@@ -83,6 +98,10 @@ impl Table {
             primary: row.get::<_, Option<Vec<i16>>>(6).unwrap_or_default(),
             uniques: uniques.iter().map(|row| row.get(0)).collect(),
             nests: row.get(11),
+            deferrable: row.get(12),
+            partitions: parts(&row),
+            foreign_partition: row.get(16),
+            closed_partition: row.get(17),
         }))
     }
 
@@ -240,6 +259,14 @@ fn refuse(row: &Row, names: &Names) -> Result<(), SourceError> {
     if letter(row, 3) == 't' {
         return Err(names.not_watchable("is a temporary table", "watch a table that stays"));
     }
+    if letter(row, 3) == 'u' {
+        let remedy = format!("run `alter table {}.{} set logged`", quoted(&schema), quoted(&name));
+        return Err(names.not_watchable("is unlogged, so a crash empties it and nobody is told", remedy));
+    }
+    if let Some(partition) = row.get::<_, Option<String>>(15) {
+        let remedy = format!("run `alter table {partition} set logged`");
+        return Err(names.not_watchable("has an unlogged partition, which a crash empties unnoticed", remedy));
+    }
     if row.get(4) {
         return Err(names.not_watchable("is a partition", "watch the table that it is a partition of"));
     }
@@ -260,6 +287,11 @@ fn refuse(row: &Row, names: &Names) -> Result<(), SourceError> {
         return Err(names.missing_grant(&role, &format!("grant select, trigger on {table} to {role}")));
     }
     Ok(())
+}
+
+fn parts(row: &Row) -> Vec<Part> {
+    let (numbers, names): (Vec<u32>, Vec<String>) = (row.get(13), row.get(14));
+    numbers.into_iter().zip(names).map(|(oid, quoted)| Part { oid, quoted }).collect()
 }
 
 fn letter(row: &Row, index: usize) -> char {

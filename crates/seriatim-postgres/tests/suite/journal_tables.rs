@@ -130,23 +130,6 @@ async fn a_replaced_primary_key_and_a_dropped_key_column_are_refused_with_a_sent
 }
 
 #[tokio::test]
-async fn a_partitioned_table_whose_triggers_may_write_to_it_is_refused() {
-    let shop = Shop::with(
-        "create table orders (id bigint primary key, amount int) partition by range (id);
-         create table orders_1 partition of orders for values from (0) to (1000);
-         create function again() returns trigger language plpgsql as $$ begin
-             update orders set amount = 0 where id = new.id + 1; return null; end $$;
-         create trigger again after update on orders for each row when (pg_trigger_depth() = 0) execute function again()",
-    )
-    .await;
-    let capture = shop.source().journal("orders");
-    let refused = capture.open(&consumer("orders"), &Start::Beginning).await.unwrap_err().to_string();
-    assert!(refused.contains("is partitioned and has AFTER"), "{refused}");
-    assert!(capture.check().await.is_err());
-    shop.source().log("orders").open(&consumer("latest"), &Start::Beginning).await.unwrap();
-}
-
-#[tokio::test]
 async fn partitioned_tables_are_watched_through_all_their_partitions() {
     let shop = Shop::with(
         "create table orders (id bigint, day date, amount int, primary key (id, day)) partition by range (day);
@@ -223,7 +206,6 @@ async fn writes_inside_of_writes_come_in_the_order_in_which_they_were_made() {
             (2, &["insert 20", "update 200"])
         ])
     );
-    assert_eq!(shop.number("select count(*) from seriatim.journal_1_nested").await, 0);
 }
 
 #[tokio::test]
@@ -275,7 +257,7 @@ async fn what_a_trigger_wrote_before_it_was_noticed_is_not_delivered_out_of_orde
         for _ in 0..100 {
             refused = follower.try_read(LIMIT).await.err().map_or(refused, |refused| refused.to_string());
         }
-        assert!(refused.contains("in the middle of a statement"), "{refused}");
+        assert!(refused.contains("more than once"), "{refused}");
         assert!(refused.contains("`seriatim watch orders`"), "{refused}");
         follower.capture.install(&follower.consumer, &Start::Now).await.unwrap();
         let refused = follower.try_read(LIMIT).await.unwrap_err().to_string();

@@ -12,7 +12,7 @@ use super::super::table::Table;
 use super::backfill;
 use super::position::{Filling, Live, Place};
 use super::triggers::Journal;
-use super::watched::Watched;
+use super::watched::{Watched, note_made};
 use crate::migrate::{self, migrate};
 
 const PATIENCE: &str = include_str!("../../../queries/lock_patience.sql");
@@ -123,7 +123,7 @@ async fn reopened(
 }
 
 /// Where statements were noted before those that they are inside of, nobody may read on: whoever stands before this moment is
-/// refused, and reads all rows again.
+/// refused, and reads all rows again. From then on rows are noted one by one.
 async fn pass_over_inverted(
     base: &Base,
     client: &mut crate::database::Client,
@@ -132,11 +132,17 @@ async fn pass_over_inverted(
     let id = watched.entry.id;
     let transaction = locked(base, client).await?;
     let forget = INVERTED_FORGET.replace("journal_N", &format!("journal_{id}"));
-    if transaction.execute(&*base.database.sql(&forget), &[&watched.table.oid]).await? > 0 {
+    let nested = transaction.execute(&*base.database.sql(&forget), &[&watched.table.oid]).await? > 0;
+    if nested {
         refuse_what_is_before(base, &transaction, id).await?;
+        let known = Known { seen_nesting: true, made: None, ..watched.entry.known.clone() };
+        registry::note_known(&transaction, &base.database, id, &known).await?;
     }
     transaction.commit().await?;
-    Ok(())
+    match nested {
+        true => make_anew(base, client, id).await,
+        false => Ok(()),
+    }
 }
 
 /// The table is gone. One of the same name that was made since is watched instead, if that is wanted.
@@ -153,7 +159,8 @@ async fn made_anew(
     }
     let key = table.key(base.settings.key.as_deref(), names)?;
     client.execute(&*base.database.sql(REBIND), &[&capture, &table.oid, &key]).await?;
-    make_anew(base, client, capture).await
+    make_anew(base, client, capture).await?;
+    refuse_what_is_before(base, &*client, capture).await
 }
 
 /// Refuses a table that has another name by now: which one is meant is for the user to say.
@@ -187,6 +194,9 @@ async fn install(base: &Base, client: &mut crate::database::Client) -> Result<i6
             transaction.commit().await?;
             if !watched.triggers || watched.is_outdated() {
                 make_anew(base, client, id).await?;
+            } else if watched.known.made.is_none() {
+                // Made by a script.
+                note_made(&*client, base, id).await?;
             }
             return Ok(id);
         }
@@ -199,6 +209,7 @@ async fn install(base: &Base, client: &mut crate::database::Client) -> Result<i6
             let sql = Journal { id, table: &table, key: &key, known: &known, ring: 0 }.install();
             transaction.batch_execute(&base.database.sql(&sql)).await?;
             transaction.query_opt(&*base.database.sql(WATERMARK_TAKE), &[&id, &table.oid]).await?;
+            note_made(&transaction, base, id).await?;
             id
         }
     };
@@ -220,6 +231,7 @@ pub(super) async fn make_anew(
     let watched = Watched::by_id(&transaction, base, id).await?.ok_or_else(|| names.not_installed())?;
     transaction.batch_execute(&base.database.sql(&watched.sql().make_anew())).await?;
     registry::note_known(&transaction, &base.database, id, &watched.known).await?;
+    note_made(&transaction, base, id).await?;
     if !watched.triggers {
         refuse_what_is_before(base, &transaction, id).await?;
     }

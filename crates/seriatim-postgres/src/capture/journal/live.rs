@@ -20,10 +20,11 @@ use super::super::kind::Base;
 use super::super::sieve::Sieve;
 use super::backfill::{Fresh, id_of_existing};
 use super::emit::{Emit, Noted};
-use super::nested::{INVERTED, PERHAPS_INVERTED};
+
 use super::position::{Group, Inside, Live, Place};
 use super::raw::{Moment, Raw};
 use super::watched::Watched;
+use super::watching::{INVERTED, PERHAPS_INVERTED};
 use crate::database::Client;
 
 pub(super) use batch::{Batch, Next};

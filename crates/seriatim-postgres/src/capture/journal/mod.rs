@@ -7,7 +7,8 @@ mod raw;
 mod position;
 mod rows;
 mod triggers;
-mod nested;
+mod linked;
+mod watching;
 mod watched;
 mod shapes;
 mod emit;
@@ -295,8 +296,14 @@ impl State {
 impl Capturing for Journal {
     async fn check(&self, base: &Base) -> Result<Installed, Fault> {
         let client = base.database.client().await?;
-        if Watched::by_settings(&client, base).await?.is_some_and(|watched| watched.triggers) {
-            return Ok(Installed::Installed);
+        if let Some(watched) = Watched::by_settings(&client, base).await? {
+            if watched.triggers {
+                return Ok(Installed::Installed);
+            }
+            if registry::consumers(&client, &base.database, watched.entry.id).await? > 0 {
+                // Somebody reads it already, who is refused until it is mended.
+                return Err(base.settings.names.triggers_gone().into());
+            }
         }
         if base.settings.with_existing {
             let table = Table::inspect(&client, &base.settings.names).await?;

@@ -11,15 +11,15 @@ use super::triggers::Journal;
 const PLAIN: [u32; 6] = [20, 21, 23, 25, 1043, 2950];
 
 impl Journal<'_> {
-    /// The rows of a transition table as `image` and `key_1`, `key_2`, …; those of a row-level trigger are the one row.
+    /// The rows of a transition table as `image` and `key_1`, `key_2`, ….
     pub(super) fn rows(&self, of: &str) -> String {
         self.select("r.*", &format!("{} r", self.images(of, "")))
     }
 
-    /// The row before and after, of a statement that changed one; nothing for any other, nor inside of another statement.
+    /// The row before and after, of a statement that changed one; nothing for any other.
     pub(super) fn only_pair(&self) -> String {
         let (old, new) = (self.images("old", ""), self.images("new", ""));
-        let only = "not exists (select from new_rows offset 1) and pg_catalog.pg_trigger_depth() operator(pg_catalog.=) 1";
+        let only = "not exists (select from new_rows offset 1)";
         self.select(&self.both(), &format!("{old} o cross join lateral {new} n where {only}"))
     }
 
@@ -27,10 +27,6 @@ impl Journal<'_> {
     ///
     /// A full join is the only one that is safe from being done row by row for many rows, with a plan that was kept from few.
     pub(super) fn pairs(&self) -> String {
-        if self.table.partitioned {
-            let (old, new) = (self.images("old", ""), self.images("new", ""));
-            return self.select(&self.both(), &format!("{old} o cross join {new} n"));
-        }
         let numbered = |of| self.images(of, "pg_catalog.row_number() over () as at, ");
         let (old, new) = (numbered("old"), numbered("new"));
         let joined = format!("{old} o full join {new} n on n.at operator(pg_catalog.=) o.at");
@@ -91,10 +87,7 @@ impl Journal<'_> {
             );
             return format!("(select {more}{whole} as image{keys} from {of}_rows r)");
         }
-        let image = match self.table.partitioned {
-            true => format!("select pg_catalog.row_to_json({of}.*) as image"),
-            false => format!("select {more}{whole} as image from {of}_rows r"),
-        };
+        let image = format!("select {more}{whole} as image from {of}_rows r");
         // What is behind an offset is worked out once.
         format!("(select i.*{} from ({image} offset 0) i)", named(self.keys_in("i.image")))
     }
@@ -123,8 +116,7 @@ impl Journal<'_> {
     /// Whether all columns of the key have plain types and names that are safe wherever they stand.
     fn names_columns(&self) -> bool {
         let plain = |name: &String| name.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
-        !self.table.partitioned
-            && self.known.key_types.iter().all(|of| PLAIN.contains(of))
+        self.known.key_types.iter().all(|of| PLAIN.contains(of))
             && self.known.key_names.iter().all(|names| plain(&names[0]))
     }
 

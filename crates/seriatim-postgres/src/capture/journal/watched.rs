@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use deadpool_postgres::GenericClient;
 use seriatim::source::SourceError;
+use tokio_postgres::Row;
 
 use super::super::fault::Fault;
 use super::super::kind::Base;
 use super::super::names::Kind;
-use super::super::registry::{self, Entry, Known};
+use super::super::registry::{self, Entry, Known, Made};
 use super::super::sentences::Names;
 use super::super::table::Table;
 use super::triggers::Journal;
@@ -23,7 +24,7 @@ pub(super) struct Watched {
     pub table: Table,
     /// What its triggers should know.
     pub known: Known,
-    /// All triggers are there, and none is disabled.
+    /// All triggers are there, and none is disabled or has been for a while.
     pub triggers: bool,
     /// Another one means that the table must be looked at again.
     pub fingerprint: String,
@@ -36,7 +37,7 @@ impl Watched {
     pub(super) async fn by_settings(client: &impl GenericClient, base: &Base) -> Result<Option<Self>, Fault> {
         let names = &base.settings.names;
         let table = Table::inspect(client, names).await?;
-        refuse_nesting_partitions(&table, names)?;
+        refuse_partitions(&table, names)?;
         let key = table.key(base.settings.key.as_deref(), names)?;
         let found = registry::entry(client, &base.database, Kind::Journal, table.oid, &key, names).await?;
         match found {
@@ -63,13 +64,15 @@ impl Watched {
         // Before the table: what is altered in between is noticed at the next look.
         let fingerprint = fingerprint(client, entry.relation).await?;
         let table = Table::read(client, entry.relation, names).await?.ok_or_else(|| names.table_gone())?;
-        refuse_nesting_partitions(&table, names)?;
+        refuse_partitions(&table, names)?;
         let known = Known::of(&table, &entry.key, Some(&entry.known));
         let known = known.ok_or_else(|| base.settings.names.key_gone())?;
-        let prefix = format!("!seriatim_{}_", entry.id);
-        let triggers: i64 = client.query_one(TRIGGERS, &[&table.oid, &prefix]).await?.get(0);
-        let expected = if known.nests && !table.partitioned { 6 } else { 4 };
-        let triggers = triggers >= if entry.known == known { expected } else { 4 };
+        let found = Triggers::read(client, table.oid, entry.id).await?;
+        // Those that were made for another table, or by another version, are made anew: only that they are there counts.
+        let expected = if entry.known == known { Journal::expected_triggers(&known) } else { 4 };
+        let triggers = found.on_the_table >= expected
+            && found.all_enabled
+            && entry.known.made.as_ref().is_none_or(|made| found.are_as(made));
         Ok(Watched { entry, table, known, triggers, fingerprint })
     }
 
@@ -96,18 +99,57 @@ impl Watched {
     }
 }
 
-/// Rows of a partitioned table are journalled one by one, so what a trigger writes to a row that its statement has changed,
-/// and that is not journalled yet, would come before that change.
-fn refuse_nesting_partitions(table: &Table, names: &Names) -> Result<(), SourceError> {
-    if !(table.partitioned && table.nests) {
-        return Ok(());
+/// Triggers of a capture as they are now.
+pub(super) struct Triggers {
+    made: Made,
+    /// How many are on the table itself and enabled.
+    on_the_table: usize,
+    all_enabled: bool,
+}
+
+impl Triggers {
+    async fn read(client: &impl GenericClient, table: u32, capture: i64) -> Result<Self, Fault> {
+        let rows = client.query(TRIGGERS, &[&table, &format!("!seriatim_{capture}_")]).await?;
+        let enabled = |row: &&Row| row.get::<_, bool>(2);
+        let made = Made {
+            major: rows.first().map_or(0, |row| row.get(4)),
+            triggers: rows.iter().map(|row| (row.get(0), row.get(1))).collect(),
+        };
+        let on_the_table = rows.iter().filter(enabled).filter(|row| row.get::<_, bool>(3)).count();
+        Ok(Triggers { made, on_the_table, all_enabled: rows.iter().all(|row| enabled(&row)) })
     }
-    let why =
-        "is partitioned and has AFTER … FOR EACH ROW triggers or foreign keys to itself that may write to it";
-    Err(names.not_watchable(
-        why,
-        "use capture = \"log\", which keeps each row's latest state, or make them BEFORE triggers",
-    ))
+
+    /// None was written since it was made. A partition's may be gone with it.
+    fn are_as(&self, made: &Made) -> bool {
+        let untouched = |(number, by): &(u32, String)| {
+            self.made.triggers.iter().all(|(found, written)| found != number || written == by)
+        };
+        self.made.major != made.major || made.triggers.iter().all(untouched)
+    }
+}
+
+/// Notes the triggers as they are, right after they were made.
+pub(super) async fn note_made(client: &impl GenericClient, base: &Base, id: i64) -> Result<(), Fault> {
+    let names = &base.settings.names;
+    let entry = registry::entry_by_id(client, &base.database, id, names).await?;
+    let entry = entry.ok_or_else(|| names.not_installed())?;
+    let made = Triggers::read(client, entry.relation, id).await?.made;
+    registry::note_known(client, &base.database, id, &Known { made: Some(made), ..entry.known }).await
+}
+
+/// What cannot be watched of a partitioned table.
+fn refuse_partitions(table: &Table, names: &Names) -> Result<(), SourceError> {
+    if let Some(partition) = &table.foreign_partition {
+        let why = format!("has the partition {partition}, which is a foreign table");
+        return Err(names.not_watchable(&why, "watch its rows where they live"));
+    }
+    match &table.closed_partition {
+        Some(partition) => {
+            let grant = format!("grant select, trigger on {partition} to current_user");
+            Err(names.missing_grant("of this feed", &grant))
+        }
+        None => Ok(()),
+    }
 }
 
 /// What a table looks like, in short.
