@@ -5,6 +5,7 @@
 //! faults, to one in which all is done. States are remembered by a hash of 128 bits, so a run needs little memory; that two states
 //! share one is less likely than a fault of the machine.
 
+pub mod partition;
 pub mod queue;
 
 use std::collections::{HashMap, VecDeque};

@@ -11,5 +11,6 @@ mod memory_conformance;
 mod memory_once;
 mod memory_gate;
 mod memory_queue;
+mod partition_model;
 mod queue_model;
 mod simulation;

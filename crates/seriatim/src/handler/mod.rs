@@ -10,15 +10,10 @@
 //! With a ledger in between ([`crate::once::OnceHandler`]), what a handler has done is not handed to it again.
 //! A [`TransactionalHandler`] makes effect and checkpoint one step: exactly once.
 
-mod attempt;
 mod checkpointer;
 mod failure;
-mod lanes;
 mod parameter;
 mod retry;
-mod tail;
-mod target;
-mod tries;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,16 +21,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub(crate) use attempt::{Attempts, Ran, Rules, Tally};
 pub use checkpointer::Checkpointer;
 pub use failure::{CommitError, Failure, FailureKind};
-pub use lanes::{Batch, Lanes};
 pub use parameter::{Bound, Column, Missing, Parameter};
-pub(crate) use retry::Verdict;
 pub use retry::{Backoff, Retry, Then};
-pub(crate) use tail::{Effort, Tail, Tailed};
-pub(crate) use target::Target;
-pub(crate) use tries::{Plain, Transactional, Try};
 
 use crate::change::Change;
 use crate::lease::Lease;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::FailureKind;
-
 /// The pause between two attempts: doubled each time, with jitter, within bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Backoff {
@@ -58,28 +56,6 @@ impl Default for Retry {
     }
 }
 
-/// What to do after a failed attempt at a single change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Try again after this pause.
-    Again(Duration),
-    /// Give the change up, in this way.
-    GiveUp(Then),
-}
-
-impl Retry {
-    /// Decides after `failed` attempts.
-    pub(crate) fn after(&self, kind: FailureKind, failed: u32, jitter: f64) -> Verdict {
-        match kind {
-            FailureKind::Target => Verdict::Again(self.backoff.pause(failed, jitter)),
-            FailureKind::Change if failed < self.attempts => {
-                Verdict::Again(self.backoff.pause(failed, jitter))
-            }
-            FailureKind::Change | FailureKind::Poison => Verdict::GiveUp(self.then),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,19 +67,5 @@ mod tests {
         assert_eq!(pauses, [100, 200, 400, 800, 1000, 1000]);
         assert_eq!(backoff.pause(1, 0.0).as_millis(), 50);
         assert_eq!(backoff.pause(u32::MAX, 1.0).as_millis(), 1000);
-    }
-
-    #[test]
-    fn attempts_count_the_first_try() {
-        let retry = Retry { attempts: 2, ..Retry::default() };
-        assert!(matches!(retry.after(FailureKind::Change, 1, 0.5), Verdict::Again(_)));
-        assert_eq!(retry.after(FailureKind::Change, 2, 0.5), Verdict::GiveUp(Then::Park));
-    }
-
-    #[test]
-    fn poison_is_not_tried_again_and_a_missing_target_always_is() {
-        let retry = Retry::default();
-        assert_eq!(retry.after(FailureKind::Poison, 1, 0.5), Verdict::GiveUp(Then::Park));
-        assert!(matches!(retry.after(FailureKind::Target, 1_000, 0.5), Verdict::Again(_)));
     }
 }

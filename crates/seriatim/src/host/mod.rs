@@ -12,7 +12,7 @@ mod error;
 mod keeper;
 mod observer;
 mod open;
-mod partition;
+pub(crate) mod partition;
 mod policy;
 mod pruning;
 mod reader;
@@ -48,11 +48,14 @@ pub use policy::CheckpointPolicy;
 pub use settings::{FeedSettings, LeaseSettings, ParkLimits};
 pub use stats::{BOUNDS, Latency, Stats};
 
-use crate::handler::{Handler, Handling, Target, TransactionalHandler};
+use crate::handler::{Handler, Handling, TransactionalHandler};
 use crate::name::{FeedName, HostName, Partition};
 use crate::source::{Consumer, Feed};
 use crate::store::{Store, Trouble};
 use observer::Observers;
+use partition::SharedTarget;
+use partition::machine::Until;
+pub(crate) use partition::machine::failures;
 use reader::ReaderHandle;
 
 /// A partition that holds changes of this weight asks for no more.
@@ -76,7 +79,7 @@ struct FeedRuntime {
     reader: ReaderHandle,
     until: Until,
     /// What is known about what the handler works on.
-    target: Arc<Target>,
+    target: Arc<SharedTarget>,
     /// Partitions that cannot go on, and why.
     full: Mutex<BTreeMap<Partition, String>>,
 }
@@ -100,15 +103,6 @@ impl FeedRuntime {
         });
         outage.into_iter().chain(full).collect()
     }
-}
-
-/// When a host ends by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Until {
-    ShutDown,
-    CaughtUp,
-    /// As [`Until::ShutDown`], and it only tries what is parked again: nothing is read.
-    ShutDownOnlyParked,
 }
 
 /// One running process that owns leases and runs handlers.

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::partition::SharedTarget;
+use super::partition::machine::Target;
 use super::{FeedRuntime, Given, HostError, Until, reader};
 use crate::clock;
-use crate::handler::Target;
 use crate::lease::{HostView, Liveness};
 use crate::name::{FeedName, HostName, SessionId, StoreId};
 use crate::source::Consumer;
@@ -42,7 +43,7 @@ pub(super) async fn feeds(
         let start = feed.open(&consumer, &settings.start).await.map_err(in_source)?;
         store.ensure(&name, feed.partitions(), &start).await?;
         let reader = reader::spawn(Arc::clone(&feed), settings.idle);
-        let target = Arc::new(Target::new(name, settings.retry.backoff));
+        let target = Arc::new(SharedTarget::new(Target::new(name, settings.retry.backoff)));
         let full = Mutex::default();
         let runtime = FeedRuntime { feed, consumer, handling, settings, stats, reader, until, target, full };
         feeds.push(Arc::new(runtime));

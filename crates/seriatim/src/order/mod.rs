@@ -1,7 +1,7 @@
 //! **Order.** What keeps the changes of one object in line.
 //!
 //! Order is per object and rests on two facts: all changes of one key are in one partition ([`partition_of`]), and
-//! inside a partition they run in one lane (see [`crate::handler::Lanes`]).
+//! inside a partition they run in one lane (see `host/partition/machine/lanes`).
 //!
 //! Events that leave for consumers elsewhere carry their order with them: each has an `id` and the `id` of its object's
 //! previous event (a [`Link`] of the object's chain). A [`Gate`] is the consumer's half: it says of each event whether to

@@ -5,6 +5,14 @@
 
 mod mutant;
 
+/// The machine of a partition, for the model checker.
+pub mod machine {
+    pub use crate::host::partition::Closed;
+    pub use crate::host::partition::machine::{
+        Action, Answer, At, Called, Event, Machine, Rules, Target, Ticket, Until,
+    };
+}
+
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;

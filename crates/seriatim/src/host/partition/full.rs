@@ -17,20 +17,19 @@ impl Full {
         Full { feed: Arc::clone(feed), lease: lease.clone() }
     }
 
-    /// Says why, or that it is not so any more. Returns whether it is.
-    pub fn tell(&self, why: Option<String>) -> bool {
+    /// Says why, or that it is not so any more.
+    pub fn tell(&self, why: Option<String>) {
         let mut full = self.feed.full.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(why) = why else {
             if full.remove(&self.lease.partition).is_some() {
                 tracing::info!(lease = %self.lease, "it goes on");
             }
-            return false;
+            return;
         };
         if !full.contains_key(&self.lease.partition) {
             tracing::error!(lease = %self.lease, "it waits: {why}");
         }
         full.insert(self.lease.partition, why);
-        true
     }
 }
 

@@ -1,22 +1,19 @@
 //! One partition while this host owns it: reads, handles, checkpoints, until it is told to stop or loses the lease.
 //!
 //! ```text
-//!          ┌────────── asks while it holds little ──────────┐
-//!   reader ┴▶ lanes ──batch──▶ attempts (in flight) ──▶ lanes ┴▶ low-water mark ──▶ checkpoint
-//!                ▲                  └─ failed: its object steps aside ──────────────────┘ │ parks it
-//!                └── rejoins ── tail (in flight) ◀── when it is due, or somebody asked ◀──┘
+//!   reader, handler, store ──events──▶ machine (pure) ──actions──▶ reader, handler, store
+//!                 ▲                                                       │
+//!                 └─────────────── this file carries them out ◀───────────┘
 //! ```
+//!
+//! All decisions are in [`machine`].
 
-mod chain;
+mod executor;
 mod full;
-mod landing;
-mod objects;
-mod reading;
-mod saving;
-mod tails;
-mod word;
+pub(crate) mod machine;
+mod target;
 
-use std::collections::{BTreeMap, HashSet};
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -24,32 +21,24 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::observer::{CloseReason, Observers};
-use super::reader::{Answer, OpenGuard};
-use super::{CheckpointPolicy, FeedRuntime, Until};
-use crate::change::Position;
+use super::reader::{Answer as ReadAnswer, OpenGuard};
+use super::{CheckpointPolicy, FeedRuntime};
 use crate::clock;
-use crate::handler::{
-    Attempts, Batch, Checkpointer, Handling, Lanes, Plain, Ran, Rules, Tally, Transactional, Try,
-};
+use crate::handler::{Checkpointer, Handling};
 use crate::lease::{Lease, LeaseId};
-#[cfg(feature = "simulation")]
-use crate::simulation::{self, Mutant};
-use crate::store::{Parking, Store, StoreError, Unparking};
+use crate::name::Epoch;
+use crate::source::SourceError;
+use crate::store::{CheckpointError, Store, StoreError};
 use crate::tasks::JoinSet;
-use chain::{Chain, Linked};
+use executor::Executor;
 use full::Full;
-use objects::Objects;
-use reading::ask;
-use saving::Saved;
-use tails::{Heard, TailLanded};
-use word::Unsaid;
-
-/// However little a partition holds, it reads no further ahead of its slowest change than this many places.
-const MOST_AHEAD: usize = if cfg!(test) { 10_000 } else { 100_000 };
+use machine::{Action, At, Called, Event, Machine, Rules};
+use target::Permit;
+pub(crate) use target::SharedTarget;
 
 /// Why a partition was closed.
-#[derive(Debug)]
-pub(super) enum Closed {
+#[derive(Clone, Debug)]
+pub enum Closed {
     /// As asked: what ran is finished and checkpointed.
     Drained,
     /// The lease is gone, or may be.
@@ -62,7 +51,7 @@ pub(super) enum Closed {
 
 /// Why a partition is ended from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Halt {
+pub enum Halt {
     /// The lease has another owner.
     Lost,
     /// It did not finish in time.
@@ -72,9 +61,28 @@ pub(super) enum Halt {
 impl Closed {
     fn of_store(error: StoreError) -> Self {
         match error {
+            // Whether it happened is not known: only the store can tell, when the lease is taken anew.
             StoreError::Unavailable { .. } => Closed::Lost(error.to_string()),
             StoreError::NeedsAttention { .. } => Closed::Failed(error.to_string()),
         }
+    }
+
+    fn of_checkpoint(error: CheckpointError) -> Self {
+        match error {
+            CheckpointError::Fenced { by } => Closed::fenced(by),
+            CheckpointError::Store(error) => Closed::of_store(error),
+        }
+    }
+
+    fn of_source(error: &SourceError) -> Self {
+        match error {
+            SourceError::Unavailable { .. } => Closed::Lost(error.to_string()),
+            SourceError::NeedsAttention { .. } => Closed::Failed(error.to_string()),
+        }
+    }
+
+    fn fenced(by: Epoch) -> Self {
+        Closed::Lost(format!("its epoch is {by} now"))
     }
 
     pub(super) fn panicked() -> Self {
@@ -106,123 +114,63 @@ pub(super) struct Setup {
     pub gone: Arc<AtomicBool>,
 }
 
-struct Running {
-    setup: Setup,
-    lease: Arc<Lease>,
-    tries: Arc<dyn Try>,
-    lanes: Lanes,
-    /// How far it has read.
-    read: Position,
-    caught_up: bool,
-    /// The checkpoint in the store.
-    saved: Position,
-    /// When it was written, or the partition was opened.
-    saved_at: Instant,
-    has_saved: bool,
-    /// Something was handled since the last checkpoint, and so many changes.
-    worked: bool,
-    done: u64,
-    /// Where the handler vouches for what it has done, and what it has not vouched for yet.
-    unsaid: Option<Unsaid>,
-    /// What is parked here.
-    objects: Objects,
-    /// Changes to park with the next checkpoint, which has passed them.
-    parkings: Vec<Parking>,
-    /// Parked changes that are done, to be taken out of the store with the next checkpoint.
-    unparkings: Vec<Unparking>,
-    asked: Option<oneshot::Receiver<Answer>>,
-    /// So long a batch may wait for the answer, to be filled.
-    patient_until: Instant,
-    flying: JoinSet<(Batch, Position, Ran)>,
-    /// Parked objects that are being tried again.
-    tailing: JoinSet<TailLanded>,
-    /// With a transactional handler, which does one thing at a time: what was tried last was a live batch.
-    tails_turn: bool,
-    /// What the store says is parked, after somebody asked for something.
-    hearing: JoinSet<Heard>,
-    /// Somebody asked while a transaction was under way, which may have parked something that is not known here yet.
-    hear_again: bool,
-    /// The changes that are under way, where each names the one before it.
-    chain: Chain,
-    /// What was read, while the store is asked what came before it.
-    linking: JoinSet<Result<Linked, StoreError>>,
-    saving: JoinSet<Saved>,
-    told_caught_up: bool,
-    /// The end of the first slice that saw the end of what was committed, by the number of its place in the lanes.
-    caught_up_at: Option<u64>,
-    /// Parked objects that were being tried when everything before that end was behind the checkpoint.
-    awaited: Option<HashSet<String>>,
-    /// Every place before this number is behind the checkpoint in the store.
-    saved_upto: u64,
-    /// Turns true when no further attempt may begin.
-    quit: watch::Sender<bool>,
-    /// A transactional batch was interrupted between two of its commits: the store knows better than this host.
-    store_knows_better: bool,
-    /// The feed is to stop, for this reason, once what runs has finished.
-    stopping: Option<String>,
-    /// Says so while no more can be parked.
-    full: Full,
-    _open: OpenGuard,
-}
-
 /// Runs a partition until it is closed, and says why it was.
 pub(super) async fn run(setup: Setup) -> Closed {
-    match Running::open(setup).await {
-        Ok(mut running) => {
-            let timeout = running.setup.feed.settings.timeout;
-            running.setup.observers.opened(&running.lease, timeout).await;
-            running.run().await
+    match Shell::open(setup).await {
+        Ok(mut shell) => {
+            let timeout = shell.setup.feed.settings.timeout;
+            shell.setup.observers.opened(&shell.executor.lease, timeout).await;
+            shell.run().await
         }
         Err(closed) => closed,
     }
 }
 
-impl Running {
+/// Carries out what the machine says, and tells it what came of it.
+struct Shell {
+    setup: Setup,
+    machine: Machine,
+    executor: Executor,
+    /// Turns true when no further attempt may begin.
+    quit: watch::Sender<bool>,
+    asked: Option<oneshot::Receiver<ReadAnswer>>,
+    /// Calls of the handler. They keep their permits until the machine knows what came of them.
+    calls: JoinSet<(Event, Option<Permit>)>,
+    /// Everything else that is under way in the store.
+    store_calls: JoinSet<Event>,
+    /// What the machine said last, while it is carried out.
+    actions: Vec<Action>,
+    /// Says so while the partition cannot go on.
+    full: Full,
+    _open: OpenGuard,
+}
+
+impl Shell {
     async fn open(setup: Setup) -> Result<Self, Closed> {
         let id = &setup.lease.id;
         let parked = setup.store.parked(&id.feed, Some(id.partition)).await.map_err(Closed::of_store)?;
-        let limits = setup.feed.settings.parked.share(setup.feed.feed.partitions());
-        let objects = Objects::new(limits, &parked, clock::now());
-        let tries: Arc<dyn Try> = match &setup.feed.handling {
-            Handling::AtLeastOnce(handler) => {
-                Arc::new(Plain { handler: Arc::clone(handler), timeout: setup.feed.settings.timeout })
-            }
-            Handling::ExactlyOnce(handler) => {
-                Arc::new(Transactional { handler: Arc::clone(handler), store: Arc::clone(&setup.store) })
-            }
-        };
-        Ok(Running {
+        let rules = rules(&setup);
+        let quit = watch::Sender::new(false);
+        let executor = Executor {
+            handling: setup.feed.handling.clone(),
             lease: Arc::new(setup.lease.clone()),
-            tries,
-            lanes: Lanes::new(objects.lanes()),
-            objects,
-            read: setup.lease.position.clone(),
-            caught_up: false,
-            saved: setup.lease.position.clone(),
-            saved_at: clock::now(),
-            has_saved: false,
-            worked: false,
-            done: 0,
-            unsaid: Unsaid::of(&setup.feed.settings),
-            parkings: Vec::new(),
-            unparkings: Vec::new(),
+            timeout: setup.feed.settings.timeout,
+            trusted_until: setup.trusted_until.clone(),
+            gone: Arc::clone(&setup.gone),
+            target: Arc::clone(&setup.feed.target),
+            closing: quit.subscribe(),
+            checkpointer: rules.manual_ack.then(Checkpointer::default),
+        };
+        let (position, stats) = (setup.lease.position.clone(), Arc::clone(&setup.feed.stats));
+        let trusted_until = *setup.trusted_until.borrow();
+        Ok(Shell {
+            machine: Machine::open(rules, position, &parked, stats, trusted_until, this_moment()),
+            executor,
+            quit,
             asked: None,
-            patient_until: clock::now(),
-            flying: JoinSet::new(),
-            tailing: JoinSet::new(),
-            tails_turn: false,
-            hearing: JoinSet::new(),
-            hear_again: false,
-            chain: Chain::default(),
-            linking: JoinSet::new(),
-            saving: JoinSet::new(),
-            told_caught_up: false,
-            caught_up_at: None,
-            awaited: None,
-            saved_upto: 0,
-            quit: watch::Sender::new(false),
-            store_knows_better: false,
-            stopping: None,
+            calls: JoinSet::new(),
+            store_calls: JoinSet::new(),
+            actions: Vec::new(),
             full: Full::new(&setup.feed, &setup.lease.id),
             _open: setup.feed.reader.enter(setup.lease.id.partition),
             setup,
@@ -230,207 +178,162 @@ impl Running {
     }
 
     async fn run(&mut self) -> Closed {
+        let (mut event, mut permit) = (Event::Woken, None);
         loop {
-            let closing = self.setup.closing.borrow().is_some() || self.stopping.is_some();
-            if self.lease_has_lapsed() {
-                return Closed::Lost("it could not be renewed in time".to_owned());
+            // However busy the partition is, it knows at once that it is closing, and that its lease was renewed.
+            while let Some(first) = self.keepers_word() {
+                if let Some(closed) = self.tell(first) {
+                    return closed;
+                }
             }
-            self.quit.send_if_modified(|quit| std::mem::replace(quit, closing) != closing);
-            if !closing {
-                // Asks first: the reader reads on while this partition works.
-                self.ask_for_more();
-                self.start_work();
-            } else if !self.is_transactional() {
-                self.finish_what_is_behind();
-            }
-            self.start_checkpoint(closing);
-            #[cfg(feature = "simulation")]
-            if closing && simulation::has(Mutant::HandOverWithoutDraining) {
-                self.flying.detach_all();
-                return Closed::Drained;
-            }
-            if closing && self.flying.is_empty() && self.tailing.is_empty() && self.saving.is_empty() {
-                return self.stopping.take().map_or(Closed::Drained, Closed::Failed);
-            }
-            if let Some(closed) = self.next_event(closing).await {
+            let closed = self.tell(event);
+            // The target knows what came of the call.
+            drop(permit);
+            if let Some(closed) = closed {
                 return closed;
             }
+            (event, permit) = self.next_event().await;
         }
     }
 
-    /// Others may take the lease now.
-    fn lease_has_lapsed(&self) -> bool {
-        #[cfg(feature = "simulation")]
-        if simulation::has(Mutant::TrustForever) {
-            return false;
-        }
-        clock::now() >= *self.setup.trusted_until.borrow()
+    /// Tells the machine what has happened, and does what it says.
+    fn tell(&mut self, event: Event) -> Option<Closed> {
+        let (machine, actions) = (&mut self.machine, &mut self.actions);
+        self.setup.feed.target.with(|target| actions.extend(machine.on(event, this_moment(), target)));
+        let closing = machine.is_closing();
+        self.quit.send_if_modified(|quit| std::mem::replace(quit, closing) != closing);
+        let mut actions = std::mem::take(&mut self.actions);
+        let closed = actions.drain(..).find_map(|action| self.carry_out(action));
+        self.actions = actions;
+        closed
     }
 
-    async fn next_event(&mut self, closing: bool) -> Option<Closed> {
-        let trusted_until = *self.setup.trusted_until.borrow();
-        #[cfg(feature = "simulation")]
-        let trusted_until = match simulation::has(Mutant::TrustForever) {
-            true => clock::now() + std::time::Duration::from_secs(3600),
-            false => trusted_until,
-        };
-        let checkpoint_due = self.checkpoint_due();
-        let patience_ends = self.waits_to_be_filled().then_some(self.patient_until);
-        let tail_due = self.objects.next_due().filter(|_| !closing && self.has_room_for_a_tail());
-        tokio::select! {
+    fn keepers_word(&mut self) -> Option<Event> {
+        if self.setup.trusted_until.has_changed().unwrap_or(false) {
+            return Some(Event::Trusted(*self.setup.trusted_until.borrow_and_update()));
+        }
+        let closes = self.setup.closing.has_changed().unwrap_or(false);
+        closes.then(|| self.setup.closing.mark_unchanged()).map(|()| Event::Close)
+    }
+
+    /// Carries out an action, or begins to. Its event comes later.
+    fn carry_out(&mut self, action: Action) -> Option<Closed> {
+        let (store, feed) = (Arc::clone(&self.setup.store), self.setup.lease.id.feed.clone());
+        let (lease, partition) = (Arc::clone(&self.executor.lease), self.setup.lease.id.partition);
+        match action {
+            Action::Read(after) => self.asked = Some(self.setup.feed.reader.want(partition, after)),
+            Action::FindChain(keys) => {
+                self.ask_store(async move { Event::ChainFound(store.chained(&feed, &keys).await) });
+            }
+            Action::Call { ticket, changes, then, attempt, is_first } => {
+                let (executor, observers) = (self.executor.clone(), Arc::clone(&self.setup.observers));
+                self.calls.spawn(async move {
+                    if is_first {
+                        observers.changes(&lease, &changes, executor.timeout).await;
+                    }
+                    // In a box: the task is moved several times before it runs, and this is most of it.
+                    let call = Box::pin(executor.call(&changes, &then, attempt));
+                    let (answer, acked, permit) = call.await;
+                    (Event::Called(ticket, Called { changes, answer, acked }), permit)
+                });
+            }
+            Action::GiveUp(ticket, then) => {
+                self.ask_store(async move { Event::GaveUp(ticket, store.checkpoint(&lease, &then).await) })
+            }
+            Action::ReadParked(ticket, key, limit) => self.ask_store(async move {
+                let read = async {
+                    let object = store.parked_object(&feed, &key).await?;
+                    Ok((object, store.parked_changes(&feed, &key, limit).await?))
+                };
+                Event::ParkedRead(ticket, read.await)
+            }),
+            Action::Save(then) => {
+                self.ask_store(async move { Event::Saved(store.checkpoint(&lease, &then).await) });
+            }
+            Action::ListParked(pause) => self.ask_store(async move {
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+                Event::Listed(store.parked(&feed, Some(partition)).await)
+            }),
+            Action::TellWaiting(why) => self.full.tell(why),
+            Action::TellCaughtUp => drop(self.setup.news.send(News::CaughtUp(self.setup.lease.id.clone()))),
+            Action::Close(closed) => {
+                #[cfg(feature = "simulation")]
+                if matches!(closed, Closed::Drained) {
+                    // Only a deliberate bug closes a partition while calls run.
+                    self.calls.detach_all();
+                }
+                return Some(closed);
+            }
+        }
+        None
+    }
+
+    fn ask_store(&mut self, call: impl Future<Output = Event> + Send + 'static) {
+        self.store_calls.spawn(call);
+    }
+
+    async fn next_event(&mut self) -> (Event, Option<Permit>) {
+        let wake_at = self.machine.wake_at();
+        let event = tokio::select! {
             // What was read comes first: the reader waits for this partition to ask again.
             biased;
-            answer = ask(&mut self.asked) => {
+            read = answer_to(&mut self.asked) => {
                 self.asked = None;
-                self.take_in(answer)
+                Event::Read(match read {
+                    Ok(Ok(slice)) => Ok(slice),
+                    Ok(Err(error)) => Err(Closed::of_source(&error)),
+                    Err(_) => Err(Closed::Failed("the feed's reader ended".to_owned())),
+                })
             }
-            Some(linked) = self.linking.join_next() => match linked {
-                Ok(Ok(linked)) => self.take_in_linked(linked),
-                Ok(Err(error)) => Some(Closed::of_store(error)),
-                Err(error) => Some(Closed::Failed(format!("the task that links changes ended badly: {error}"))),
+            Some(called) = self.calls.join_next() => match called {
+                Ok(called) => return called,
+                Err(error) => Event::Broken(format!("a handler's task ended badly: {error}")),
             },
-            Some(landed) = self.flying.join_next() => match landed {
-                Ok((batch, upto, ran)) => {
-                    let closed = self.landed(batch, upto, ran);
-                    self.hear_what_was_missed();
-                    closed
-                }
-                Err(error) => Some(Closed::Failed(format!("a handler's task ended badly: {error}"))),
+            Some(event) = self.store_calls.join_next() => match event {
+                Ok(event) => event,
+                Err(error) => Event::Broken(format!("a task of the store ended badly: {error}")),
             },
-            Some(landed) = self.tailing.join_next() => match landed {
-                Ok(landed) => {
-                    let closed = self.tail_landed(landed);
-                    self.hear_what_was_missed();
-                    closed
-                }
-                Err(error) => Some(Closed::Failed(format!("a handler's task ended badly: {error}"))),
-            },
-            Some(saved) = self.saving.join_next() => match saved {
-                Ok(saved) => self.checkpointed(saved),
-                Err(error) => Some(Closed::Failed(format!("a checkpoint's task ended badly: {error}"))),
-            },
-            Some(heard) = self.hearing.join_next() => {
-                self.heard(heard);
-                None
+            Ok(()) = self.setup.asked.changed() => Event::Asked,
+            Ok(()) = self.setup.closing.changed() => Event::Close,
+            Ok(()) = self.setup.trusted_until.changed() => {
+                Event::Trusted(*self.setup.trusted_until.borrow_and_update())
             }
-            Ok(()) = self.setup.asked.changed() => {
-                self.hear();
-                None
-            }
-            _ = self.setup.closing.changed() => None,
-            _ = self.setup.trusted_until.changed() => None,
-            () = tokio::time::sleep_until(trusted_until) => None,
-            () = sleep_until(checkpoint_due) => None,
-            () = sleep_until(tail_due) => None,
-            () = sleep_until(patience_ends) => None,
-        }
+            () = tokio::time::sleep_until(wake_at) => Event::Woken,
+        };
+        (event, None)
     }
+}
 
-    fn is_transactional(&self) -> bool {
-        matches!(self.setup.feed.handling, Handling::ExactlyOnce(_))
+fn rules(setup: &Setup) -> Rules {
+    let (feed, settings) = (&setup.feed, &setup.feed.settings);
+    Rules {
+        lease: setup.lease.id.clone(),
+        batch: settings.batch,
+        concurrency: settings.concurrency,
+        enough: settings.enough(),
+        retry: settings.retry,
+        limits: settings.parked.share(feed.feed.partitions()),
+        checkpoint: settings.checkpoint,
+        chain: settings.chain,
+        until: feed.until,
+        transactional: matches!(feed.handling, Handling::ExactlyOnce(_)),
+        manual_ack: settings.checkpoint == CheckpointPolicy::Manual,
+        idle: settings.idle,
     }
+}
 
-    /// A transaction moves the checkpoint itself: one at a time, never beside another checkpoint, and never past a change that
-    /// is still to be parked.
-    fn may_start_transaction(&self) -> bool {
-        let nothing_runs = self.flying.is_empty() && self.tailing.is_empty() && self.saving.is_empty();
-        nothing_runs && self.parkings.is_empty() && self.unparkings.is_empty()
-    }
+fn this_moment() -> At {
+    At { now: clock::now(), wall: clock::wall(), jitter: fastrand::f64() }
+}
 
-    fn start_work(&mut self) {
-        if !self.is_transactional() {
-            while self.has_room_for_a_tail() && self.start_tail() {}
-            while self.flying.len() + self.tailing.len() < self.concurrency()
-                && !self.waits_to_be_filled()
-                && self.start_batch()
-            {}
-        } else if self.may_start_transaction() {
-            // In turns: neither waits for the other.
-            let tail_first = std::mem::take(&mut self.tails_turn);
-            if tail_first && self.has_room_for_a_tail() && self.start_tail() {
-                return;
-            }
-            self.tails_turn = self.start_batch();
-            if !self.tails_turn && self.has_room_for_a_tail() {
-                self.start_tail();
-            }
-        }
-    }
-
-    /// Handles what lies before something that is done: the checkpoint could not pass that, and it would come again.
-    fn finish_what_is_behind(&mut self) {
-        if self.tailing.is_empty() {
-            self.lanes.park_held();
-        }
-        let most = self.setup.feed.settings.batch;
-        while self.flying.len() + self.tailing.len() < self.concurrency() {
-            let Some(batch) = self.lanes.take_behind(most) else { return };
-            self.start(batch);
-        }
-    }
-
-    /// There is less than a batch, others run, and more is on its way: it comes soon, or this is started without it. Fewer calls
-    /// with more in each cost handlers and their targets less.
-    fn waits_to_be_filled(&self) -> bool {
-        let more_comes = self.asked.is_some() && !self.caught_up && clock::now() < self.patient_until;
-        more_comes && !self.flying.is_empty() && self.lanes.in_line() < self.setup.feed.settings.batch
-    }
-
-    /// Starts the next batch, if there is one.
-    fn start_batch(&mut self) -> bool {
-        let batch = self.lanes.take(self.setup.feed.settings.batch);
-        batch.map(|batch| self.start(batch)).is_some()
-    }
-
-    fn start(&mut self, batch: Batch) {
-        let upto = self.lanes.low_water_after(&batch).unwrap_or_else(|| self.saved.clone());
-        let aside = if self.is_transactional() { self.take_aside() } else { BTreeMap::new() };
-        let (tries, lease, rules) = (Arc::clone(&self.tries), Arc::clone(&self.lease), self.rules());
-        let observers = Arc::clone(&self.setup.observers);
-        self.flying.spawn(async move {
-            observers.changes(&lease, &batch.changes, rules.timeout).await;
-            let attempts = Attempts::new(&*tries, rules, lease, batch.numbers(), aside);
-            // In a box: the task is moved several times before it runs, and this is most of it.
-            let ran = Box::pin(attempts.run(&batch.changes, &upto)).await;
-            (batch, upto, ran)
-        });
-    }
-
-    fn rules(&self) -> Rules {
-        let settings = &self.setup.feed.settings;
-        let target = Arc::clone(&self.setup.feed.target);
-        let word = self.unsaid.as_ref().map(Unsaid::checkpointer);
-        Rules {
-            retry: settings.retry,
-            timeout: settings.timeout,
-            closing: self.quit.subscribe(),
-            trusted_until: self.setup.trusted_until.clone(),
-            gone: Arc::clone(&self.setup.gone),
-            target,
-            word,
-            chain: settings.chain,
-        }
-    }
-
-    /// How many calls may run at the same time.
-    fn concurrency(&self) -> usize {
-        // What a handler vouches for is clear only if there is an order in which it got it.
-        if self.unsaid.is_some() { 1 } else { self.setup.feed.settings.concurrency }
-    }
-
-    /// All that is set aside, for a transaction that passes it.
-    fn take_aside(&mut self) -> BTreeMap<u64, Parking> {
-        let aside = self.lanes.take_aside();
-        aside.values().for_each(|parking| self.note_kept(parking));
-        aside
-    }
-
-    /// A change is on its way into the store, or there.
-    fn note_kept(&mut self, parking: &Parking) {
-        if !parking.steps_aside() {
-            self.setup.feed.stats.count(0, 1, 0, 0);
-        }
-        self.objects.keeps(parking, clock::now());
+async fn answer_to(
+    asked: &mut Option<oneshot::Receiver<ReadAnswer>>,
+) -> Result<ReadAnswer, oneshot::error::RecvError> {
+    match asked {
+        Some(answer) => answer.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Event, Hold, Next, Taken};
-use crate::handler::{Failure, Retry, Then, Verdict};
+use crate::handler::{Failure, Retry, Then};
+use crate::host::failures::{Blame, Verdict, verdict};
 use crate::order::EventId;
 use crate::store::{ParkedFailure, ParkedState};
 
@@ -193,7 +194,7 @@ impl Lane {
             }
             (State::Sending { hold, events, .. }, Answer::Sent) => sent_first(hold, events),
             (State::Sending { hold, events, sent, failed, .. }, Answer::Failed(failure)) => {
-                let verdict = self.retry.after(failure.kind, failed + 1, jitter);
+                let verdict = verdict(&self.retry, &failure, failed + 1, Blame::Object, jitter);
                 give_up_or_try_again(hold, events, sent, failed + 1, &failure, verdict)
             }
             (State::Parking { .. }, Answer::Parked) => State::Idle,
@@ -226,10 +227,7 @@ fn give_up_or_try_again(
     verdict: Verdict,
 ) -> State {
     match verdict {
-        Verdict::Again(pause) => {
-            let pause = Some(failure.retry_after.map_or(pause, |asked| asked.max(pause)));
-            State::Sending { hold, events, sent, failed, pause }
-        }
+        Verdict::Again(pause) => State::Sending { hold, events, sent, failed, pause: Some(pause) },
         Verdict::GiveUp(Then::Park) => {
             let failure =
                 ParkedFailure { error: failure.to_string(), attempts: failed, state: ParkedState::Parked };

@@ -51,14 +51,14 @@ fn is_parked(parked: &ParkedLanes, lane: u64) -> bool {
     parked.contains(&lane)
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     number: u64,
     change: Change,
 }
 
 /// What one read found, as far as it was not taken yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Incoming {
     changes: Changes,
     /// The number of the next of them.
@@ -66,7 +66,7 @@ struct Incoming {
 }
 
 /// Changes to be handled together. Those of one key are in order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Batch {
     number: u64,
     entries: Vec<u64>,
@@ -76,7 +76,7 @@ pub struct Batch {
 }
 
 /// The changes of one partition on their way through the handler.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Lanes {
     /// Changes that waited for their lane and can go on: before all that is incoming.
     ready: VecDeque<Entry>,

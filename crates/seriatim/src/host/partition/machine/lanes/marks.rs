@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::change::Position;
 
 /// The places that are not passed yet, and the low-water mark before them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Marks {
     /// For each place that the low-water mark has not passed yet, whether it is done.
     done: VecDeque<bool>,
@@ -19,7 +19,7 @@ pub(super) struct Marks {
 }
 
 /// Positions in order. Nearly all are numbers, which take much less room.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Positions {
     Numbers(VecDeque<u64>),
     Any(VecDeque<Position>),

@@ -1,7 +1,7 @@
 //! What is parked in a partition, as far as its owner has to know: which objects, how much, and when to try which again.
 //! Pure: no I/O, no clock.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ struct Again {
     phase: Phase,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Object {
     key: Key,
     changes: u64,
@@ -38,34 +38,34 @@ struct Object {
 }
 
 /// The parked objects of one partition.
-#[derive(Debug)]
-pub(super) struct Objects {
+#[derive(Clone, Debug)]
+pub(super) struct Retries {
     limits: ParkLimits,
-    objects: HashMap<String, Object>,
+    objects: BTreeMap<String, Object>,
     /// How many objects a lane has: nearly always one.
-    lanes: HashMap<u64, usize>,
+    lanes: BTreeMap<u64, usize>,
     /// Those that wait for their time, by it.
     due: BTreeSet<(Instant, String)>,
     retrying: usize,
     /// Those of which the store has yet to be told.
-    unstored: HashSet<String>,
+    unstored: BTreeSet<String>,
     /// Those that have all they may have.
-    large: HashSet<String>,
+    large: BTreeSet<String>,
     changes: u64,
     bytes: u64,
 }
 
-impl Objects {
+impl Retries {
     /// What the store has. Objects that are to be tried again are due now.
     pub fn new(limits: ParkLimits, parked: &[ParkedObject], now: Instant) -> Self {
-        let mut objects = Objects {
+        let mut objects = Retries {
             limits,
-            objects: HashMap::new(),
-            lanes: HashMap::new(),
+            objects: BTreeMap::new(),
+            lanes: BTreeMap::new(),
             due: BTreeSet::new(),
             retrying: 0,
-            unstored: HashSet::new(),
-            large: HashSet::new(),
+            unstored: BTreeSet::new(),
+            large: BTreeSet::new(),
             changes: 0,
             bytes: 0,
         };
@@ -321,7 +321,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_object_is_tried_when_it_is_due_and_stored() {
         let now = crate::clock::now();
-        let mut objects = Objects::new(limits(), &[parked(1, 1, 5, ParkedState::Parked)], now);
+        let mut objects = Retries::new(limits(), &[parked(1, 1, 5, ParkedState::Parked)], now);
         assert_eq!((objects.take_due(now), objects.next_due()), (None, None));
         let due = now + Duration::from_secs(1);
         objects.try_again(&key(1), due);
@@ -338,7 +338,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_somebody_asked_for_is_due_at_once() {
         let now = crate::clock::now();
-        let mut objects = Objects::new(
+        let mut objects = Retries::new(
             limits(),
             &[parked(1, 1, 5, ParkedState::Parked), parked(2, 1, 5, ParkedState::Parked)],
             now,
@@ -361,7 +361,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_bound_is_told_by_name() {
         let now = crate::clock::now();
-        let objects = |parked: &[ParkedObject]| Objects::new(limits(), parked, now);
+        let objects = |parked: &[ParkedObject]| Retries::new(limits(), parked, now);
         let one = |id, waiting| parked(id, waiting, 5, ParkedState::Parked);
         assert_eq!(objects(&[one(1, 4), one(2, 3)]).full(), None);
         let mut hot = objects(&[one(1, 5)]);
