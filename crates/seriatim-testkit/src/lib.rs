@@ -18,6 +18,7 @@ pub mod conformance;
 pub mod faulty;
 pub mod following;
 pub mod gate;
+#[cfg(feature = "simulation")]
 pub mod model;
 pub mod once_conformance;
 pub mod queue;

@@ -162,12 +162,19 @@ impl Journal<'_> {
     }
 
     /// A trigger's function: it runs as its owner, so that whoever may write to the table can.
+    ///
+    /// Nobody else may call those of a plain table. Those of a partitioned one PostgreSQL puts on new partitions itself, and asks whether the
+    /// role that makes the partition may call them; they note nothing of other tables.
     pub(super) fn function(&self, name: &str, volatility: &str, body: &str) -> String {
+        let right = match self.table.partitioned {
+            true => "grant execute on function {} to public",
+            false => "revoke all on function {} from public",
+        };
+        let right = right.replace("{}", &format!("seriatim.journal_{}_{name}()", self.id));
         format!(
             "create or replace function seriatim.journal_{0}_{name}() returns trigger\n\
              language plpgsql {volatility}security definer set search_path = pg_catalog, pg_temp{1} as $seriatim$\n\
-             #variable_conflict use_column\n{body}$seriatim$;\n\
-             revoke all on function seriatim.journal_{0}_{name}() from public;\n",
+             #variable_conflict use_column\n{body}$seriatim$;\n{right};\n",
             self.id,
             self.settings()
         )
