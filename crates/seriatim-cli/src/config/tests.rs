@@ -59,9 +59,20 @@ fn the_template_of_init_is_a_good_config() {
 fn the_template_shows_the_defaults() {
     let is_setting = |line: &str| {
         let key = line.split_once('=').map_or("", |(key, _)| key.trim_end());
-        !["", "sql", "where", "columns", "deletes", "command", "processes", "webhook", "headers"]
-            .contains(&key)
-            && key.chars().all(char::is_alphabetic)
+        // Those that the template's own source and handler cannot have.
+        let others = [
+            "",
+            "connections",
+            "sql",
+            "where",
+            "columns",
+            "deletes",
+            "command",
+            "processes",
+            "webhook",
+            "headers",
+        ];
+        !others.contains(&key) && key.chars().all(char::is_alphabetic)
     };
     let uncomment = |line: &str| match line.strip_prefix("# ") {
         Some(shown) if is_setting(shown) || shown.starts_with("[") => shown.to_owned(),

@@ -20,7 +20,7 @@ pub(super) struct Ending {
     /// The end of the first slice that saw the end of what was committed, by the number of its place in the lanes.
     pub caught_up_at: Option<u64>,
     /// Parked objects that were being tried when everything before that end was behind the checkpoint.
-    awaited: Option<HashSet<String>>,
+    waited_for: Option<HashSet<String>>,
     told_caught_up: bool,
 }
 
@@ -32,7 +32,7 @@ impl Ending {
             trusted_until,
             store_knows_better: false,
             caught_up_at: None,
-            awaited: None,
+            waited_for: None,
             told_caught_up: false,
         }
     }
@@ -96,9 +96,9 @@ impl Machine {
             return;
         }
         let retries = &self.retries;
-        let awaited = ending.awaited.get_or_insert_with(|| retries.retrying().cloned().collect());
-        awaited.retain(|identity| retries.is_tried_again(identity));
-        if awaited.is_empty() && self.saving.has_no_parking() {
+        let waited_for = ending.waited_for.get_or_insert_with(|| retries.retrying().cloned().collect());
+        waited_for.retain(|identity| retries.is_tried_again(identity));
+        if waited_for.is_empty() && self.saving.has_no_parking() {
             ending.told_caught_up = true;
             self.actions.push(Action::TellCaughtUp);
         }
