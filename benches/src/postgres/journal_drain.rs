@@ -69,7 +69,7 @@ async fn drain(place: &Place, round: usize, backlog: Backlog) -> anyhow::Result<
 async fn bare_copy(place: &Place, backlog: Backlog) -> anyhow::Result<f64> {
     let session = place.session().await?;
     let ring: String = session.query_one(include_str!("../../sql/postgres/ring.sql"), &[]).await?.get(0);
-    let copy = format!("copy {ring} to stdout (format binary)");
+    let copy = format!("copy {ring} (id, xid, op, at, hash, before, after) to stdout (format binary)");
     let began = clock::now();
     let rows = BinaryCopyOutStream::new(session.copy_out(&*copy).await?, &COLUMNS);
     let (mut rows, mut count, mut bytes) = (pin!(rows), 0, 0);

@@ -327,7 +327,7 @@ fn a_handler_that_hangs_does_not_keep_a_host_from_ending() {
     shop.reconfigure("[source.shop]", "[lease]\nclose = \"1s\"\n[source.shop]");
     let running = Running::start(&shop, "run");
     eventually("a handler hangs", || !lines(&shop, "hangs").is_empty(), || running.log());
-    running.stop().expect(0, &["its handler did not finish in time and was cut off", "left to expire"]);
+    running.stop().expect(0, &["its handler did not finish in time and was cut off", "after its expiry"]);
     assert!(shop.run("status --json").expect(0, &[]).stdout.contains(r#""lag":{"changes":"#));
 }
 
