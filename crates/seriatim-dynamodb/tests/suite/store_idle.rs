@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use seriatim::source::MemoryFeed;
-use seriatim::{Change, Context, Failure, FeedName, Host, Store};
+use seriatim::{Change, Context, Failure, FeedName, Host, Store, clock};
 use seriatim_dynamodb::aws_sdk_dynamodb::Client;
 use seriatim_dynamodb::aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextMut;
 use seriatim_dynamodb::aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
@@ -44,7 +44,7 @@ impl Intercept for Counting {
 }
 
 async fn until_all_owned(store: &DynamoDbStore, feed: &FeedName, partitions: usize) {
-    let began = Instant::now();
+    let began = clock::now();
     loop {
         let leases = store.view(std::slice::from_ref(feed)).await.unwrap().leases;
         if leases.iter().filter(|lease| lease.owner.is_some()).count() == partitions {
@@ -73,7 +73,7 @@ async fn idle(partitions: u32) -> (f64, f64) {
     // The last round of taking looks once more.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let count = |of: &AtomicUsize| of.load(Ordering::Relaxed);
-    let (writes, reads, began) = (count(&counting.writes), count(&counting.reads), Instant::now());
+    let (writes, reads, began) = (count(&counting.writes), count(&counting.reads), clock::now());
     tokio::time::sleep(WATCHED).await;
     let seconds = began.elapsed().as_secs_f64();
     running.abort();

@@ -192,6 +192,8 @@ async fn a_step_that_was_written_down_and_never_happened_is_removed_by_the_next_
     let parking = Checkpoint::parking(Position::number(5), vec![failed(change(5, "a", 10))]);
     let refused = dying.checkpoint(&stage.lease, &parking).await;
     assert!(matches!(refused, Err(CheckpointError::Fenced { by }) if by == next.epoch), "{refused:?}");
+    // Where nothing was ever parked, nobody looks for it: a host that joins takes a thousand leases at once.
+    stage.store.checkpoint(&next, &parking).await.unwrap();
     // Of one that died after writing it down there is this left:
     let address = stage.server.address();
     let life = stage.items("leases/").await[0].split('/').nth(1).unwrap().to_owned();
@@ -203,7 +205,7 @@ async fn a_step_that_was_written_down_and_never_happened_is_removed_by_the_next_
         .unwrap();
     take(&stage.store, &stage.session).await;
     assert_eq!(stage.items("plans/").await, Vec::<String>::new());
-    assert_eq!(stage.store.parked(&feed(), None).await.unwrap(), []);
+    assert_eq!(stage.store.parked(&feed(), None).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ begin
     raise exception 'this store is used by a newer version of Seriatim: update the program that this host runs';
 end
 $$;
+revoke all on function seriatim.host_is_of_an_older_version() from public;
 
 create trigger host_is_of_this_version before insert on seriatim.host
 for each row when (new.expire is null) execute function seriatim.host_is_of_an_older_version();
