@@ -182,7 +182,7 @@ fn g5_an_owner_that_is_replaced_before_its_time_is_rejected() {
     let joined = (1, What::Joined { session: "s1".to_owned() });
     let start: Vec<_> = std::iter::once(joined).chain(a_good_start()).collect();
     let early: Vec<_> = start.iter().cloned().chain([acquired(2, 2, Some("s1"))]).collect();
-    rejects("G5", "a sign of life 1000 ms before", early);
+    rejects("G5", "a sign of life 8000 ms before", early);
     let crashed = (1, What::Crashed { at: "handle".to_owned() });
     let dead = start.iter().cloned().chain([crashed, acquired(2, 2, Some("s1"))]).collect();
     assert_eq!(verdict(dead), "fine");
