@@ -305,7 +305,11 @@ async fn run(story: &Story, dice: &mut Dice) -> Result<(), String> {
             if file.writer.is_autocommit() {
                 let table = sorted(&file, "t");
                 same("journal", &by_journal, &table, &said)?;
-                same("log", &by_log, &table, &said)?;
+                // A statement `or fail` that a TEMP trigger ends keeps the row that it wrote, and a log does not hear of it.
+                let unheard = |said: &String| said.contains(" or fail ") && !said.ends_with("Ok(())");
+                if story.temporary.is_empty() || !said.iter().any(unheard) {
+                    same("log", &by_log, &table, &said)?;
+                }
             }
         }
     }
