@@ -201,7 +201,7 @@ async fn what_cannot_be_watched_is_refused_with_a_sentence() {
         ("no_key", None, "has no primary key"),
         ("maybe", Some("id"), "does not name one row"),
         ("reserved", None, "use another unique key"),
-        ("unlogged", None, "set logged"),
+        ("unlogged", None, r#"alter table "public"."unlogged" set logged"#),
         ("nowhere", None, "there is no table"),
     ] {
         let error = open(table, key).await.err().unwrap().to_string();
