@@ -27,6 +27,8 @@ const PARTITIONS: u32 = 2;
 const CHANGES: u64 = 100;
 /// How many objects they are of, in each partition.
 const OBJECTS: u64 = 2;
+/// How many changes people drop at least: until then the later half of all changes fails.
+const DROPPED: u64 = 6;
 
 /// What all tasks share.
 struct Fleet {
@@ -101,6 +103,11 @@ impl<H: TransactionalHandler> Owner<'_, H> {
         }
     }
 
+    /// Owners can be so fast that people find nothing to drop: then what is left waits for them.
+    fn owes_discards(&self) -> bool {
+        self.at >= CHANGES / 2 && self.fleet.dropped.load(Ordering::Relaxed) < DROPPED
+    }
+
     /// The next change of the live stream: handled, parked because it fails, or parked behind others.
     async fn pass_one(&mut self) -> Result<(), Lost> {
         let next = live(self.lease.id.partition, self.at + 1);
@@ -111,7 +118,9 @@ impl<H: TransactionalHandler> Owner<'_, H> {
                 let waits = Parking { change: next, failure: None };
                 self.save(&Checkpoint::parking(self.position(), vec![waits])).await
             }
-            None if fastrand::bool() => self.handle(&[next], &Checkpoint::at(self.position())).await,
+            None if !self.owes_discards() && fastrand::bool() => {
+                self.handle(&[next], &Checkpoint::at(self.position())).await
+            }
             None => self.save(&Checkpoint::parking(self.position(), vec![fails(next)])).await,
         }
     }
@@ -119,7 +128,8 @@ impl<H: TransactionalHandler> Owner<'_, H> {
     /// Tries an object again that is there for it; sometimes its next live change is parked in the same step.
     async fn try_again(&mut self, key: &Key) -> Result<(), Lost> {
         let parked = self.parked(key).await;
-        if parked.is_none_or(|object| object.failure.state == ParkedState::Parked) {
+        let is_left_alone = |object: ParkedObject| object.failure.state == ParkedState::Parked;
+        if self.owes_discards() || parked.is_none_or(is_left_alone) {
             return Ok(());
         }
         let changes = self.fleet.store.parked_changes(&feed(), key, fastrand::usize(1..4)).await.unwrap();
@@ -315,5 +325,5 @@ async fn owners_retries_and_discards_at_once_lose_double_and_reorder_nothing() {
     let (seen, dropped) =
         (place.number("select count(*) from seen").await.cast_unsigned(), dropped.load(Ordering::Relaxed));
     assert_eq!(seen + dropped, CHANGES * u64::from(PARTITIONS));
-    assert!(seen > 20 && dropped > 5, "both happened: {seen} seen, {dropped} dropped");
+    assert!(seen > 20 && dropped >= DROPPED, "both happened: {seen} seen, {dropped} dropped");
 }
