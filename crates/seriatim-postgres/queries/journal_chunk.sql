@@ -1,7 +1,7 @@
 -- The next existing rows after $1, up to $2, at most $3, as they were when tick $5 was made, without those that were changed
 -- between the ticks $4 and $5; and those of that part of the table that were deleted after $5.
 with page as materialized (
-    select row_to_json(t.*) as image, {page_columns} from {table} t
+    select {image} as image, {page_columns} from {table} t
     where ($1::text[] is null or ({row_columns}) > ({after})) and ($2::text[] is null or ({row_columns}) <= ({upper}))
     order by {row_columns} limit $3
 ), hashed as materialized (

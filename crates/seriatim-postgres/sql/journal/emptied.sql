@@ -9,4 +9,5 @@
     end if;
     execute format('insert into seriatim.journal_N_R (id, xid, op, at, hash, before)
         select {next}, pg_current_xact_id(), ''d'', clock_timestamp(), {hash}, r.image
-        from (select row_to_json(x.*) as image from only %s x offset 0) r', tg_relid::regclass);
+        from (select seriatim.with_null_documents(row_to_json(x.*), x.*, $1) as image from only %s x offset 0) r', tg_relid::regclass)
+    using seriatim.documents_now({oid});

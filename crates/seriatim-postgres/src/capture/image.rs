@@ -1,8 +1,10 @@
 //! Images: rows as the triggers noted them, packed with the columns that they had then.
 
-use seriatim::value::{Columns, Packer};
+use seriatim::value::{Columns, Packer, Value};
 
-use super::json::{members, unescaped, value_end};
+use std::sync::Arc;
+
+use super::json::{members, null_documents, unescaped, value_end};
 use super::shapes::{Shape as Had, Typed};
 use super::table::Table;
 use super::value::{Reading, pack_normal};
@@ -107,12 +109,13 @@ impl Images {
         let mut ends = self.spare.pop().unwrap_or_default();
         let later = self.had.iter().rev().take_while(|had| had.since >= id).count();
         let era = self.had.len().saturating_sub(later);
+        let documents = null_documents(json);
         // Nearly always the newest shape; a wrong one leaves a few values behind that nobody looks at.
         for shape in (0..self.shapes.len()).rev() {
             if self.shapes[shape].era != era {
                 continue;
             }
-            if let Some(start) = self.shapes[shape].pack(json, packer, &mut ends)? {
+            if let Some(start) = self.shapes[shape].pack((json, &documents), packer, &mut ends)? {
                 return Some(Packed { shape, ends, start });
             }
         }
@@ -123,7 +126,7 @@ impl Images {
             || self.asked_about.iter().any(lacks);
         self.shapes.push(shape);
         let shape = self.shapes.len() - 1;
-        let start = self.shapes[shape].pack(json, packer, &mut ends)??;
+        let start = self.shapes[shape].pack((json, &documents), packer, &mut ends)??;
         Some(Packed { shape, ends, start })
     }
 
@@ -183,7 +186,8 @@ impl Images {
     }
 
     fn new_shape(&self, json: &str, era: usize) -> Option<Shape> {
-        let names: Vec<Box<str>> = members(json)?.map(|(name, _)| Box::from(name)).collect();
+        let columns = members(json)?.filter(|(name, _)| !name.is_empty());
+        let names: Vec<Box<str>> = columns.map(|(name, _)| Box::from(name)).collect();
         let plain: Vec<_> = names.iter().map(|name| unescaped(name)).collect();
         let by_name = |name: &str| self.table.columns.iter().find(|column| column.name == name);
         let readings = plain.iter().map(|name| self.reading(name, era)).collect();
@@ -225,10 +229,15 @@ impl Packed {
 impl Shape {
     /// Packs an image of this shape, notes where each value ends and tells where the first begins: `Some(None)` when it has another
     /// shape, `None` when it is no object.
-    fn pack(&self, json: &str, packer: &mut Packer, ends: &mut Vec<usize>) -> Option<Option<usize>> {
+    fn pack(
+        &self,
+        (json, documents): (&str, &[&str]),
+        packer: &mut Packer,
+        ends: &mut Vec<usize>,
+    ) -> Option<Option<usize>> {
         let start = packer.len();
         ends.clear();
-        if self.pack_as_written(json, packer, ends).is_some() {
+        if documents.is_empty() && self.pack_as_written(json, packer, ends).is_some() {
             return Some(Some(start));
         }
         // Behind what was packed in vain.
@@ -237,12 +246,15 @@ impl Shape {
         let mut members = members(json)?;
         for (name, reading) in self.names.iter().zip(&self.readings) {
             match members.next() {
+                Some((found, _)) if *found == **name && documents.contains(&found) => {
+                    packer.value(&Value::Json(Arc::from("null")));
+                }
                 Some((found, value)) if *found == **name => reading.pack(value, packer),
                 _ => return Some(None),
             }
             ends.push(packer.len());
         }
-        Some(members.next().is_none().then_some(start))
+        Some(members.next().is_none_or(|(name, _)| name.is_empty()).then_some(start))
     }
 
     /// The same for an image that is written just as PostgreSQL writes this shape; `None` for any other.

@@ -29,6 +29,28 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
+/// The columns whose `null` is a document, as the last member of a row says, which has no name; their names are still in their
+/// escapes. No column and nothing inside of one can look like it: what stands at the end belongs to the row itself.
+pub(crate) fn null_documents(row: &str) -> Vec<&str> {
+    const HEAD: &str = ",\"\":[";
+    let list = row.strip_suffix("]}").and_then(|rest| rest.rfind(HEAD).map(|at| &rest[at + HEAD.len()..]));
+    list.and_then(strings).unwrap_or_default()
+}
+
+/// Strings with a comma between them; `None` when it is anything else.
+fn strings(mut list: &str) -> Option<Vec<&str>> {
+    let mut found = Vec::new();
+    loop {
+        let inside = list.strip_prefix('"')?;
+        let end = string_end(inside.as_bytes())?;
+        found.push(inside.get(..end)?);
+        match inside.get(end + 1..)? {
+            "" => return Some(found),
+            rest => list = rest.strip_prefix(',')?,
+        }
+    }
+}
+
 /// Where a string ends whose first quote is behind us.
 #[inline]
 fn string_end(bytes: &[u8]) -> Option<usize> {
@@ -87,6 +109,24 @@ pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_list_of_null_documents_is_the_rows_own() {
+        assert_eq!(null_documents(r#"{"id":1,"j":null,"":["j"]}"#), ["j"]);
+        assert_eq!(
+            null_documents(r#"{"a\"b":null,",\"\":[":null,"":["a\"b",",\"\":["]}"#),
+            [r#"a\"b"#, r#",\"\":["#]
+        );
+        for row in [
+            r#"{"id":1,"j":null}"#,
+            r#"{"id":1,"a":[{"b":1,"":["c"]}]}"#,
+            r#"{"id":1,"a":{"b":1,"":["c"]}}"#,
+            r#"{"id":1,"a":[",\"\":[\"x"]}"#,
+            r#"{"id":1,"a":["x","y"]}"#,
+        ] {
+            assert!(null_documents(row).is_empty(), "{row}");
+        }
+    }
 
     #[test]
     fn an_object_is_taken_apart_at_its_own_level_only() {

@@ -39,6 +39,7 @@ pub(crate) const COMPONENT: Component = Component {
         include_str!("../../migrations/capture/0007_log_beside.sql"),
         include_str!("../../migrations/capture/0008_moved.sql"),
         include_str!("../../migrations/capture/0009_nesting.sql"),
+        include_str!("../../migrations/capture/0010_documents.sql"),
     ],
     upgrade: Upgrade::Rest,
 };
@@ -91,7 +92,7 @@ pub(crate) struct Known {
 }
 
 /// The form of triggers that this version makes.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// Triggers as they were made. One that was written since, even if it looks the same again, may have been disabled for a while.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

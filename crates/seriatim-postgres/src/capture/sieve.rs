@@ -108,13 +108,32 @@ impl Sieve {
         let defined = self.columns.iter().map(|column| {
             let collate =
                 column.collation.as_ref().map_or_else(String::new, |name| format!(" collate {name}"));
-            format!("{} {}{collate}", quoted(&column.name), column.type_name)
+            // A domain of documents may have no null, which those that are `null` are in the JSON.
+            let of = if column.is_document() { &column.base_name } else { &column.type_name };
+            format!("{} {of}{collate}", quoted(&column.name))
         });
         let defined: Vec<String> = defined.collect();
         match defined.as_slice() {
             [] => format!("(select) as {}", self.alias),
-            _ => format!("json_to_record({image}) as {} ({})", self.alias, defined.join(", ")),
+            _ => format!("{} as {}", self.documents(image, &defined.join(", ")), self.alias),
         }
+    }
+
+    /// Those columns, where a document `null` (see `seriatim.with_null_documents`) is not null.
+    fn documents(&self, image: &str, defined: &str) -> String {
+        let column = |column: &Column| {
+            let name = quoted(&column.name);
+            match column.is_document() {
+                true => format!(
+                    "case when ({image} -> '')::jsonb ? {} then 'null'::{} else {name} end as {name}",
+                    literal(&column.name),
+                    column.base_name
+                ),
+                false => name,
+            }
+        };
+        let columns: Vec<String> = self.columns.iter().map(column).collect();
+        format!("(select {} from json_to_record({image}) as seriatim_record ({defined}))", columns.join(", "))
     }
 
     /// Has PostgreSQL say whether it is an expression on columns of an image.

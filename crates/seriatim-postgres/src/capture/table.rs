@@ -110,6 +110,15 @@ impl Table {
         format!("{}.{}", quoted(&self.schema), quoted(&self.name))
     }
 
+    /// The JSON of a row of it, in SQL. Whether it has documents is asked once for all rows of a statement.
+    pub(crate) fn image(&self, row: &str) -> String {
+        let documents = format!("(select seriatim.documents_now({}))", self.oid);
+        let image = format!("row_to_json({row})");
+        format!(
+            "case when {documents} is null then {image} else seriatim.with_null_documents({image}, {row}, {documents}) end"
+        )
+    }
+
     /// The table as users write it.
     pub(crate) fn shown(&self) -> String {
         format!("{}.{}", self.schema, self.name)
@@ -194,6 +203,11 @@ impl Table {
 }
 
 impl Column {
+    /// Whether its values are JSON, so that there is a value `null` beside none.
+    pub(crate) fn is_document(&self) -> bool {
+        [114, 3802].contains(&self.base)
+    }
+
     /// Whether the session of a writer decides how a value is written: its digits, its style of dates.
     pub(crate) fn depends_on_settings(&self) -> bool {
         // float4, float8, interval, money, and whatever may contain one of them or a date as text.

@@ -32,6 +32,7 @@ mod journal_nesting;
 mod journal_random;
 mod mirror;
 mod journal_values;
+mod null_documents;
 mod journal_tables;
 mod journal_large;
 mod journal_load;

@@ -307,6 +307,7 @@ fn chunk_sql(base: &Base, watched: &Watched) -> Result<String, SourceError> {
     let sql = CHUNK
         .replace("journal_N", &format!("journal_{}", watched.entry.id))
         .replace("{table}", &watched.table.quoted())
+        .replace("{image}", &watched.table.image("t.*"))
         .replace("{page_columns}", &page.join(", "))
         .replace("{row_columns}", &columns.join(", "))
         .replace("{gone_columns}", &typed.join(", "))

@@ -48,14 +48,16 @@ impl Journal<'_> {
 
     /// What a trigger for each row does.
     pub(super) fn linked_body(&self, event: Event) -> String {
-        let (declared, does) = match event {
-            Event::Insert => (self.side("new"), self.enter("i")),
-            Event::Delete => (self.side("old"), self.leave()),
-            _ => (self.side("old") + &self.side("new"), self.change()),
+        let (rows, does): (&[&str], String) = match event {
+            Event::Insert => (&["new"], self.enter("i")),
+            Event::Delete => (&["old"], self.leave()),
+            _ => (&["old", "new"], self.change()),
         };
+        let declared: String = rows.iter().map(|row| self.side(row)).collect();
+        let documents: String = rows.iter().map(|row| self.documents(row)).collect();
         format!(
             "declare\n    names text[] := {};\n    file oid := pg_relation_filenode(tg_relid);\n    last_id bigint;\n    last_part oid;\n    \
-             last_at tid;\n{declared}begin\n{}{does}    return null;\nend\n",
+             last_at tid;\n{declared}begin\n{}{documents}{does}    return null;\nend\n",
             self.names_now(),
             self.guard()
         )
@@ -85,6 +87,15 @@ impl Journal<'_> {
             "    {row}_image json := row_to_json({row}.*);\n    {row}_keys text[] := {};\n    {row}_lane int4 := {};\n",
             self.texts(&format!("{row}_image"), "names"),
             self.hash_of(&keys)
+        )
+    }
+
+    /// Has an image say which of its nulls are documents.
+    fn documents(&self, row: &str) -> String {
+        format!(
+            "    if strpos({row}_image::text, 'null') > 0 then\n        {row}_image := \
+             seriatim.with_null_documents({row}_image, {row}, seriatim.documents_now({}));\n    end if;\n",
+            self.table.oid
         )
     }
 

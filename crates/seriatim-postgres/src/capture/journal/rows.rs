@@ -80,16 +80,25 @@ impl Journal<'_> {
         let named = |keys: Vec<String>| {
             keys.iter().enumerate().map(|(at, key)| format!(", {key} as key_{}", at + 1)).collect::<String>()
         };
-        let whole = "pg_catalog.row_to_json(r.*)";
+        let (whole, image) = ("pg_catalog.row_to_json(r.*)", self.image("r.*"));
         if self.names_columns() {
             let keys = named(
                 self.keys_in(whole).into_iter().enumerate().map(|(at, key)| self.named(at, &key)).collect(),
             );
-            return format!("(select {more}{whole} as image{keys} from {of}_rows r)");
+            return format!("(select {more}{image} as image{keys} from {of}_rows r)");
         }
-        let image = format!("select {more}{whole} as image from {of}_rows r");
+        let image = format!("select {more}{image} as image from {of}_rows r");
         // What is behind an offset is worked out once.
         format!("(select i.*{} from ({image} offset 0) i)", named(self.keys_in("i.image")))
+    }
+
+    /// The image of a row. Where the table has no documents, PostgreSQL finds so when it plans the statement.
+    fn image(&self, row: &str) -> String {
+        let documents = format!("seriatim.documents({})", self.table.oid);
+        let image = format!("pg_catalog.row_to_json({row})");
+        format!(
+            "case when {documents} is null then {image} else seriatim.with_null_documents({image}, {row}, {documents}) end"
+        )
     }
 
     /// A column of the key by its name, as long as it has that name.

@@ -215,6 +215,7 @@ impl Journal<'_> {
             .replace("{doubted}", &self.doubted(super::watching::INVERTED))
             .replace("{next}", &quoted(self.next()))
             .replace("{hash}", &quoted(self.hash_of(&keys)))
+            .replace("{oid}", &self.table.oid.to_string())
             .replace("journal_N_R", &format!("journal_{}_{}", self.id, self.ring))
             .replace("journal_N", &format!("journal_{}", self.id));
         format!("declare\n    last_op \"char\";\nbegin\n{}{body}    return null;\nend\n", self.guard())

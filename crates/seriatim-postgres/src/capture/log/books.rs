@@ -186,7 +186,9 @@ impl Watched {
         let sieve = sieve.map_or_else(|| "true".to_owned(), |sieve| sieve.row("seriatim_row"));
         // The parts are filled each for itself: names and filters may look like anything.
         let (before, after) = READ.split_once("{matches}").unwrap_or((READ, ""));
-        let before = fill(client, base, oid, &before.replace("{oid}", &oid.to_string())).await?;
+        let image = base.database.sql(&table.image("seriatim_row")).into_owned();
+        let before = before.replace("{oid}", &oid.to_string()).replace("{image}", &image);
+        let before = fill(client, base, oid, &before).await?;
         let read = [before, sieve, fill(client, base, oid, after).await?].concat();
         let places = fill(client, base, oid, PLACES).await?;
         Ok(Watched { log: state.id, table, shape: state.shape.clone(), read, places })

@@ -76,7 +76,11 @@ impl Way {
             }
             Way::Time | Way::LocalTime => pack(row.get::<_, Option<Micros>>(index), packer, pack_time),
             Way::Json(reading) => {
-                pack(row.get::<_, Option<&str>>(index), packer, |packer, json| reading.pack(json, packer));
+                pack(row.get::<_, Option<&str>>(index), packer, |packer, json| match json.trim() {
+                    // A document: a column that is null gives none.
+                    "null" => packer.value(&Value::Json(Arc::from("null"))),
+                    _ => reading.pack(json, packer),
+                });
             }
         }
     }
