@@ -18,5 +18,14 @@ select first.max_id, last.n, last.snapshot::text, pg_snapshot_xmin(last.snapshot
         ) as late (x)
         where pg_visible_in_snapshot(x, last.snapshot)
     ),
-    (select max(n) from seriatim.tick where capture = $1)
+    (select max(n) from seriatim.tick where capture = $1),
+    -- A change with an id that its transaction was too late to draw: somebody has set the sequence back.
+    exists (
+        select from (
+            select t.max_id, t.horizon, lead(t.horizon) over (order by t.n) as next_horizon
+            from seriatim.tick t where t.capture = $1 and t.n >= $2 and t.n <= last.n
+        ) t
+        where exists (select from seriatim.journal_N j where j.xid >= t.horizon
+                      and j.xid < least(t.next_horizon, pg_snapshot_xmax(last.snapshot)) and j.id <= t.max_id)
+    )
 from first left join seriatim.tick last on last.capture = $1 and last.n = (select n from chosen)

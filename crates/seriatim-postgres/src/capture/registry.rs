@@ -40,6 +40,7 @@ pub(crate) const COMPONENT: Component = Component {
         include_str!("../../migrations/capture/0008_moved.sql"),
         include_str!("../../migrations/capture/0009_nesting.sql"),
         include_str!("../../migrations/capture/0010_documents.sql"),
+        include_str!("../../migrations/capture/0011_set_back.sql"),
     ],
     upgrade: Upgrade::Rest,
 };

@@ -202,6 +202,14 @@ impl Names {
         attention(what, remedy)
     }
 
+    pub(crate) fn set_back(&self, journal: i64) -> SourceError {
+        let what = format!(
+            "feed {}: the sequence journal_{journal}_id in {} was set back, so changes of {:?} got ids that were passed already",
+            self.feed, self.database, self.table
+        );
+        attention(what, format!("nobody may set that sequence; {}", self.read_all_again()))
+    }
+
     pub(crate) fn registered_elsewhere(&self) -> SourceError {
         let what = format!(
             "feed {} already watches another table, or this one by another key or capture",

@@ -69,12 +69,15 @@ impl Pass<'_> {
     async fn batch(&self, to: Option<i64>) -> Result<Option<Batch>, Fault> {
         let (from, bound) = (self.group.at.live.from, self.group.furthest_tick());
         let rows = self.most_rows();
-        let statement = self.client.prepare_cached(&self.base.database.sql(BATCH)).await?;
+        let statement = self.client.prepare_cached(&self.sql(BATCH)).await?;
         let id = self.watched.entry.id;
         let Some(row) = self.client.query_opt(&statement, &[&id, &from, &to, &bound, &rows]).await? else {
             return Err(self.not_retained(from).await?);
         };
         let Some(to) = row.get::<_, Option<i64>>(1) else { return Ok(None) };
+        if row.get(7) {
+            return Err(self.base.settings.names.set_back(id).into());
+        }
         Ok(Some(Batch {
             from,
             from_id: row.get(0),
