@@ -111,6 +111,9 @@ pub struct Unwatch {
     /// Do it also while a host owns partitions of it, and when its source is gone.
     #[arg(long)]
     pub force: bool,
+    /// Take the feed out of its source for another store, one that is lost. `status` names stores that hold changes back.
+    #[arg(long, value_name = "STORE", requires = "feed")]
+    pub store: Option<String>,
 }
 
 /// `seriatim run`

@@ -1,8 +1,8 @@
 //! From the configuration to what it promises, and to consumers that stores and sources agree on.
 
 use seriatim::Store;
-use seriatim::name::HostName;
-use seriatim::source::Consumer;
+use seriatim::name::{FeedName, HostName, StoreId};
+use seriatim::source::{Consumer, Lost};
 
 use crate::config::{Config, FeedConfig, HandlerKind};
 use crate::databases;
@@ -48,6 +48,7 @@ pub async fn watch(feed: &FeedConfig, store: &dyn Store) -> Result<()> {
     let capture = databases::capture(feed);
     let consumer = consumer(feed, store).await?;
     known_to_source(feed, store).await?;
+    refuse_lost(feed, Some(store)).await?;
     let start = capture.install(&consumer, &feed.start).await?;
     store.ensure(&feed.name, feed.partitions, &start).await?;
     Ok(())
@@ -62,6 +63,30 @@ pub async fn known_to_source(feed: &FeedConfig, store: &dyn Store) -> Result<()>
     let what = "the store has checkpoints of it, but the source does not know it: the source was replaced or restored";
     let help = format!("`seriatim rewind {} --to beginning` starts it afresh on this source", feed.name);
     Err(Error::failed(what).help(help))
+}
+
+/// Fails when the source knows a consumer of the feed, and the store has no checkpoints of it.
+pub async fn refuse_lost(feed: &FeedConfig, store: Option<&dyn Store>) -> Result<()> {
+    match find_lost(feed, store).await? {
+        Some(found) => Err(lost(&feed.name, &found)),
+        None => Ok(()),
+    }
+}
+
+/// What the source knows of a feed of which the store has no checkpoints. A store that does not exist yet has none.
+pub async fn find_lost(feed: &FeedConfig, store: Option<&dyn Store>) -> Result<Option<Lost>> {
+    // Before the store is looked at: a consumer begins only after the store has its leases.
+    let books = databases::capture(feed).registered().await?;
+    let Some(store) = store else { return Ok(Lost::find(&feed.name, &StoreId::random(), &books)) };
+    if !store.view(std::slice::from_ref(&feed.name)).await?.leases.is_empty() {
+        return Ok(None);
+    }
+    Ok(Lost::find(&feed.name, &store.identity().await?, &books))
+}
+
+/// A store without checkpoints of a feed that its source knows, in the program's words.
+pub fn lost(feed: &FeedName, lost: &Lost) -> Error {
+    Error::failed(format!("feed {feed}: {}", lost.what())).help(lost.remedy())
 }
 
 /// The host's name as given, or else the machine's name and the process id, which no other living process here has.

@@ -11,6 +11,7 @@ pub(crate) struct Component {
 }
 
 const VERSIONS: &str = include_str!("../migrations/versions.sql");
+const EXISTS: &str = include_str!("../queries/migration_exists.sql");
 const READ: &str = include_str!("../queries/migration_read.sql");
 const WRITE: &str = include_str!("../queries/migration_write.sql");
 const FORGET: &str = include_str!("../queries/migration_forget.sql");
@@ -33,7 +34,8 @@ pub(crate) fn migrate(connection: &mut Connection, component: &Component) -> rus
 
 /// How many migrations of the component the file has. Zero when Seriatim was never here.
 pub(crate) fn version(connection: &Connection, component: &str) -> rusqlite::Result<usize> {
-    if !connection.table_exists(None, "seriatim_version")? {
+    // Asked for by a statement: a connection notices by these alone that another one has changed the schema.
+    if !connection.prepare_cached(EXISTS)?.query_row([], |row| row.get(0))? {
         return Ok(0);
     }
     let version: Option<i64> = connection.query_row(READ, [component], |row| row.get(0))?;
@@ -71,4 +73,20 @@ pub(crate) fn forget(connection: &Connection, component: &Component) -> rusqlite
         connection.execute_batch("drop table seriatim_version")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_looked_before_sees_what_another_one_has_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Connection::open(folder.path().join("file.db")).unwrap();
+        let component = Component { name: "some", migrations: &["create table some (id integer);"] };
+        let (looking, mut making) = (open(), open());
+        assert_eq!(version(&looking, "some").unwrap(), 0);
+        migrate(&mut making, &component).unwrap();
+        assert_eq!(version(&looking, "some").unwrap(), 1);
+    }
 }

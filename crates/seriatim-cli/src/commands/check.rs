@@ -114,7 +114,9 @@ async fn check_feed(config: &Config, feed: &FeedConfig) -> Result<String> {
 
 /// Whether the feed is still the one that the store has checkpoints of.
 async fn agrees_with_store(config: &Config, feed: &FeedConfig) -> Result<()> {
-    let Some(store) = databases::existing_store(&config.store).await? else { return Ok(()) };
+    let store = databases::existing_store(&config.store).await?;
+    setup::refuse_lost(feed, store.as_deref()).await?;
+    let Some(store) = store else { return Ok(()) };
     let leases = store.view(std::slice::from_ref(&feed.name)).await?.leases.len() as u32;
     if leases == 0 {
         return Ok(());

@@ -26,7 +26,12 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
         .help("leave it out: all changes after the place run again"));
     }
     let partition = partition(arguments.partition, feed)?;
-    let store = databases::existing_store(&config.store).await?.ok_or_else(|| never_ran(feed))?;
+    let store = match databases::existing_store(&config.store).await? {
+        Some(store) => store,
+        // It was removed: it is made anew, with checkpoints at the place.
+        None if setup::find_lost(feed, None).await?.is_some() => databases::open_store(&config.store).await?,
+        None => return Err(never_ran(feed)),
+    };
     let view = store.view(std::slice::from_ref(&feed.name)).await?;
     let leases = chosen(&view, partition);
     if leases.is_empty() {
@@ -100,7 +105,8 @@ fn never_ran(feed: &FeedConfig) -> Error {
         .help("`start` in its config says where it begins")
 }
 
-/// A feed without leases that its source knows: the store has lost its checkpoints. It gets new ones, at the place.
+/// A feed without leases that its source knows, by this store or by another: the store has lost its checkpoints, or is a second
+/// one. It gets new ones, at the place.
 async fn after_a_loss(
     feed: &FeedConfig,
     store: &dyn Store,
@@ -108,17 +114,27 @@ async fn after_a_loss(
     partition: Option<Partition>,
     to: &str,
 ) -> Result<()> {
-    let consumer = setup::consumer(feed, store).await?;
-    if partition.is_some() || !databases::capture(feed).knows(&consumer).await? {
+    let (capture, consumer) = (databases::capture(feed), setup::consumer(feed, store).await?);
+    let (known, books) = (capture.knows(&consumer).await?, capture.registered().await?);
+    if partition.is_some() || (!known && books.is_empty()) {
         return Err(never_ran(feed));
     }
-    let position = place(feed, store, target, None).await;
-    let position = position.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
+    let position = match known {
+        true => capture.rewind(&consumer, target).await,
+        false => capture.install(&consumer, target).await,
+    };
+    let position = position.map_err(|error| Error::from(error).about(&format!("feed {}", feed.name)))?;
     store.ensure(&feed.name, feed.partitions, &position).await?;
     output::line(format_args!(
         "feed {}: the store had no checkpoints of it; all partitions set to {to} (position {position})",
         feed.name
     ))?;
+    for other in books.iter().filter(|other| other.store != consumer.store) {
+        output::line(format_args!(
+            "feed {0}: its source also knows it by the store {1}, and keeps what that one has not handled; `seriatim unwatch {0} --store {1}` takes it out, if that store is lost",
+            feed.name, other.store
+        ))?;
+    }
     Ok(())
 }
 

@@ -218,6 +218,7 @@ pub fn explain(error: HostError) -> Error {
         error @ (HostError::SourceReplaced { .. } | HostError::OlderHosts(_)) => {
             Error::failed(error.to_string())
         }
+        HostError::StoreLost { feed, lost } => setup::lost(&feed, &lost),
         error @ HostError::Stopped(_) => Error::failed(error.to_string()),
     }
 }

@@ -1,17 +1,33 @@
 //! `seriatim unwatch`: takes what a feed's capture needed out of its source again.
 
+use jiff::SignedDuration;
 use seriatim::Store;
+use seriatim::name::StoreId;
+use seriatim::source::Consumer;
 
 use super::owners::refuse_if_owned;
 use crate::args::Unwatch;
 use crate::config::{CaptureKind, Config, FeedConfig};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{databases, output, setup};
+
+/// Running hosts tell a source of a feed more often than this.
+const SILENT: SignedDuration = SignedDuration::from_mins(1);
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Unwatch) -> Result<()> {
     let feeds = config.chosen(arguments.feed.as_slice())?;
     let store = databases::existing_store(&config.store).await?;
+    if let Some(id) = &arguments.store {
+        let id = StoreId::new(id).map_err(|bad| Error::usage(bad.to_string()))?;
+        let own = match &store {
+            Some(store) => store.identity().await? == id,
+            None => false,
+        };
+        if !own {
+            return of_lost_store(feeds[0], id, arguments.force).await;
+        }
+    }
     for feed in feeds {
         let was_watched = match &store {
             Some(store) => take_out(feed, &**store, arguments.force).await?,
@@ -42,6 +58,30 @@ async fn take_out(feed: &FeedConfig, store: &dyn Store, force: bool) -> Result<b
     };
     store.forget(&feed.name).await?;
     Ok(was_known || !view.leases.is_empty())
+}
+
+/// Takes the consumer of a store that is lost out of the source's books: nobody else can.
+async fn of_lost_store(feed: &FeedConfig, store: StoreId, force: bool) -> Result<()> {
+    let capture = databases::capture(feed);
+    let books = capture.registered().await?;
+    let Some(known) = books.iter().find(|known| known.store == store) else {
+        let what = format!("feed {}: its source does not know it by the store {store}", feed.name);
+        let others = books.iter().map(|known| known.store.to_string()).collect::<Vec<_>>().join(", ");
+        let help =
+            if others.is_empty() { "by no other either".to_owned() } else { format!("it knows: {others}") };
+        return Err(Error::failed(what).help(help));
+    };
+    let silent = seriatim::clock::wall().duration_since(known.seen_at);
+    if !force && silent < SILENT {
+        let what = format!(
+            "feed {}: hosts of the store {store} may still run: it was last heard of at {}",
+            feed.name, known.seen_at
+        );
+        return Err(Error::failed(what).help("stop them and try again in a minute, or use --force"));
+    }
+    capture.close(&Consumer { feed: feed.name.clone(), store: store.clone() }).await?;
+    output::line(format_args!("feed {}: taken out of {} for the store {store}", feed.name, feed.database))?;
+    Ok(())
 }
 
 /// Takes the consumer out of the source's books, and says whether it was in them.

@@ -14,6 +14,7 @@ mod filters;
 mod fleet;
 mod first_starts;
 mod hosts;
+mod lost_stores;
 mod leases;
 mod metrics;
 mod parked;

@@ -6,12 +6,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seriatim::change::Position;
 use seriatim::name::FeedName;
-use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
+use seriatim::source::{
+    Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Registered, Slice, SourceError, Start,
+};
 
 use super::fault::Fault;
 use super::kind::Wrong;
 use super::patience::Patience;
-use super::{Capture, registry};
+use super::{Capture, books, registry};
 
 impl Capture {
     pub(super) fn told<T>(&self, outcome: Result<T, Fault>, doing: &'static str) -> Result<T, SourceError> {
@@ -52,6 +54,10 @@ impl Feed for Capture {
 
     async fn knows(&self, consumer: &Consumer) -> Result<bool, SourceError> {
         self.told(self.is_registered(consumer).await, "looking at the consumers of")
+    }
+
+    async fn registered(&self) -> Result<Vec<Registered>, SourceError> {
+        self.told(books::registered(&self.base).await, "looking at the consumers of")
     }
 
     async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {

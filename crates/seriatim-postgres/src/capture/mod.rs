@@ -25,6 +25,7 @@ mod shapes;
 mod slices;
 mod sieve;
 mod kind;
+mod books;
 mod patience;
 mod journal;
 mod log;

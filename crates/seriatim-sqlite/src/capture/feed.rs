@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Transaction};
 use seriatim::change::Position;
 use seriatim::name::FeedName;
-use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
+use seriatim::source::{
+    Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Registered, Slice, SourceError, Start,
+};
 
 use super::Capture;
 use super::fault::{Fault, run};
@@ -20,7 +22,7 @@ use super::settings::Settings;
 use super::shown::{Noting, Shown};
 use super::table::{self, Table};
 use super::watched::{Watched, checked_key, delivered, gone};
-use super::{consumers, lag, prune};
+use super::{books, consumers, lag, prune};
 use crate::migrate::migrate;
 
 /// How often the schema may change under a read before it gives up for now.
@@ -49,6 +51,12 @@ impl Feed for Capture {
         let consumer = consumer.clone();
         let look =
             move |connection: &mut Connection| Ok(registry::registration(connection, &consumer)?.is_some());
+        run(self.reading().await?, "looking at", look).await
+    }
+
+    async fn registered(&self) -> Result<Vec<Registered>, SourceError> {
+        let settings = self.settings.clone();
+        let look = move |connection: &mut Connection| Ok(books::registered(connection, &settings)?);
         run(self.reading().await?, "looking at", look).await
     }
 

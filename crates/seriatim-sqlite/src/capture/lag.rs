@@ -71,7 +71,7 @@ pub(super) fn blockers(connection: &Connection, watched: &Watched) -> rusqlite::
                 span(now - seen_at)
             ),
             remedy: format!(
-                "go on with `seriatim run {feed}`, or `seriatim unwatch {feed}` if it is not needed any more"
+                "go on with `seriatim run {feed}`, or `seriatim unwatch {feed} --store {store}` if it is not needed any more"
             ),
         });
     }

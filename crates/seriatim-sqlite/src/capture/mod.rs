@@ -24,6 +24,7 @@ mod replaced;
 mod journal;
 mod log;
 mod registry;
+mod books;
 mod key_columns;
 mod watched;
 mod install;

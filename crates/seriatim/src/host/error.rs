@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::name::{BadName, FeedName, HostName};
-use crate::source::SourceError;
+use crate::source::{Lost, SourceError};
 use crate::store::{EnsureError, StoreError};
 
 /// A host did not run, or had to stop.
@@ -38,6 +38,14 @@ pub enum HostError {
     SourceReplaced {
         /// The feed.
         feed: FeedName,
+    },
+    /// The source knows a consumer of the feed, and the store has no checkpoints of it.
+    #[error("feed {feed}: {}; {}", .lost.what(), .lost.remedy())]
+    StoreLost {
+        /// The feed.
+        feed: FeedName,
+        /// What the source knows.
+        lost: Box<Lost>,
     },
     /// A feed could not be set up in the store.
     #[error(transparent)]

@@ -9,7 +9,7 @@ use super::{FeedRuntime, Given, HostError, Until, reader};
 use crate::clock;
 use crate::lease::{HostView, Liveness};
 use crate::name::{FeedName, HostName, SessionId, StoreId};
-use crate::source::Consumer;
+use crate::source::{Consumer, Lost};
 use crate::store::{JoinError, Session, Store};
 
 /// How often a name that is taken is looked at again.
@@ -32,9 +32,13 @@ pub(super) async fn feeds(
         }
         let consumer = Consumer { feed: name.clone(), store: id.clone() };
         let in_source = |error| HostError::Source { feed: name.clone(), error };
+        let books = feed.registered().await.map_err(in_source)?;
         let has_checkpoints = !store.view(std::slice::from_ref(&name)).await?.leases.is_empty();
         if has_checkpoints && !feed.knows(&consumer).await.map_err(in_source)? {
             return Err(HostError::SourceReplaced { feed: name });
+        }
+        if let Some(lost) = Lost::find(&name, id, &books).filter(|_| !has_checkpoints) {
+            return Err(HostError::StoreLost { feed: name, lost: Box::new(lost) });
         }
         if has_checkpoints {
             let start = &settings.start;

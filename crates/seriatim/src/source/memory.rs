@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use super::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
+use super::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Registered, Slice, SourceError, Start};
 use crate::change::{Change, Op, Position};
 use crate::clock;
-use crate::name::{FeedName, Partition};
+use crate::name::{FeedName, Partition, StoreId};
 use crate::order::partition_of;
 use crate::value::{Columns, Key, Row, Value};
 
@@ -113,6 +113,15 @@ impl Feed for MemoryFeed {
 
     async fn knows(&self, consumer: &Consumer) -> Result<bool, SourceError> {
         Ok(self.state().consumers.contains_key(&book_name(consumer)))
+    }
+
+    async fn registered(&self) -> Result<Vec<Registered>, SourceError> {
+        let state = self.state();
+        let prefix = format!("{}@", self.name);
+        let stores = state.consumers.keys().filter_map(|name| StoreId::new(name.strip_prefix(&prefix)?).ok());
+        // How far each is, is kept by its store alone.
+        let known = |store| Registered { store, begun: false, upto: None, seen_at: clock::wall() };
+        Ok(stores.map(known).collect())
     }
 
     async fn open(&self, consumer: &Consumer, start: &Start) -> Result<Position, SourceError> {

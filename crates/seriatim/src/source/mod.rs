@@ -20,6 +20,7 @@ mod filter;
 mod install;
 mod memory;
 pub mod queue;
+mod registered;
 pub mod window;
 
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub use error::{Cause, SourceError};
 pub use filter::{Dialect, Filter, NoFilter};
 pub use install::{Install, Installed, Shape};
 pub use memory::MemoryFeed;
+pub use registered::{Lost, Registered};
 
 #[cfg(doc)]
 use crate::change::Change;
@@ -150,6 +152,12 @@ pub trait Feed: Send + Sync + 'static {
     /// Whether this consumer is in the source's books. One that has checkpoints in its store and is not was opened on
     /// another database: the source was replaced or restored, and the checkpoints mean nothing in it.
     async fn knows(&self, consumer: &Consumer) -> Result<bool, SourceError>;
+
+    /// The consumers of this feed, by its name and what it watches, that the source has in its books: one for each store. By them,
+    /// a store that has lost the feed is told from one that never had it (see [`Lost`]). Empty where the source keeps no books.
+    async fn registered(&self) -> Result<Vec<Registered>, SourceError> {
+        Ok(Vec::new())
+    }
 
     /// Installs what is missing in the source, registers the consumer, and returns the position at which every
     /// partition of a new consumer begins. Calling it again changes nothing and returns the same position.

@@ -69,7 +69,7 @@ pub(super) async fn blockers(base: &Base, client: &Client, watched: &Watched) ->
                 "feed {feed} of store {store} was last seen {ago} ago and keeps changes from being pruned"
             ),
             remedy: format!(
-                "go on with `seriatim run {feed}`, or `seriatim unwatch {feed}` if it is not needed any more"
+                "go on with `seriatim run {feed}`, or `seriatim unwatch {feed} --store {store}` if it is not needed any more"
             ),
         });
     }
