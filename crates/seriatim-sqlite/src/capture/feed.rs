@@ -14,9 +14,9 @@ use super::Capture;
 use super::fault::{Fault, run};
 use super::install::{self, write};
 use super::log::seed;
-use super::names::{Kind, Objects};
+use super::names::Kind;
 use super::position::Place;
-use super::reader::{Outcome, check_live, locked};
+use super::reader::{LeftOver, Outcome, check_live, locked};
 use super::registry::{self, COMPONENT, Registration};
 use super::settings::Settings;
 use super::shown::{Noting, Shown};
@@ -275,29 +275,32 @@ impl Capture {
     }
 
     async fn read_now(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
-        self.settle_before_backfill(cursors).await?;
         let reading = self.reading().await?;
+        let mut left_over = LeftOver::First;
         for _ in 0..SCHEMA_CHANGES {
             let (reader, settings, cursors) = (self.reader.clone(), self.settings.clone(), cursors.to_vec());
             let read = move |connection: &mut Connection| {
-                locked(&reader).read(connection, &settings, &cursors, limit)
+                locked(&reader).read(connection, &settings, &cursors, limit, left_over)
             };
             match run(reading, "reading changes of", read).await? {
                 Outcome::Slices(slices) => return Ok(slices),
                 Outcome::Outdated => self.bring_up_to_date().await?,
+                Outcome::LeftOver => {
+                    self.settle().await?;
+                    // Writers may leave more all the time; this read goes on.
+                    left_over = LeftOver::Later;
+                }
             }
         }
         let doing = format!("reading feed {}", self.settings.names.feed);
         Err(SourceError::unavailable(doing, "the table's schema keeps changing"))
     }
 
-    /// A row that a failed statement left without a word would look like one that existed before.
-    async fn settle_before_backfill(&self, cursors: &[Cursor]) -> Result<(), SourceError> {
-        let existing = |cursor: &Cursor| matches!(Place::parse(&cursor.after), Some(Place::Backfill(_)));
-        let capture = locked(&self.reader).capture;
-        let Some(capture) = capture.filter(|_| cursors.iter().any(existing)) else { return Ok(()) };
-        let (objects, names) = (Objects { kind: self.settings.kind, capture }, self.settings.names.clone());
-        let settle = move |connection: &mut Connection| prune::settle(connection, objects, &names);
+    /// Tells what ignored and failed statements left.
+    async fn settle(&self) -> Result<(), SourceError> {
+        let Some(capture) = locked(&self.reader).capture else { return Ok(()) };
+        let names = self.settings.names.clone();
+        let settle = move |connection: &mut Connection| prune::settle(connection, capture, &names);
         run(self.writing().await?, "settling changes of", settle).await
     }
 

@@ -98,13 +98,12 @@ pub(super) fn bring_up_to_date(
     if objects.kind == Kind::Journal && all > known {
         sql += &journal::triggers::add_slots(&objects, known, all);
     }
-    sql += &format!("drop table if exists {};\n", objects.replaced());
+    sql += &objects.drop_aside();
     sql += &aside(&objects, table, &watched.key);
     sql += &triggers(&objects, table, &watched.key);
     transaction.execute_batch(&sql)?;
     let learnt = include_str!("../../queries/capture_learnt.sql");
-    transaction
-        .execute(learnt, (objects.capture, serde_json::json!(table.known(objects.kind)).to_string()))?;
+    transaction.execute(learnt, (objects.capture, serde_json::json!(table.known()).to_string()))?;
     if all > known {
         transaction.execute(
             include_str!("../../queries/capture_add_shape.sql"),
@@ -122,19 +121,31 @@ pub(super) fn bring_up_to_date(
     prove(transaction, table)
 }
 
-/// Journals what statements left that were ignored or failed half-way. None is running while we can write.
+/// Whether statements that were ignored or failed half-way left something to settle.
+pub(super) fn left_over(connection: &Connection, watched: &Watched) -> rusqlite::Result<bool> {
+    if watched.edition != Edition::NOW {
+        return Ok(false);
+    }
+    let objects = &watched.objects;
+    let left = match objects.kind {
+        Kind::Journal => Flight::new(objects, &watched.table, &watched.key).under_way(),
+        Kind::Log => log::triggers::left_over(objects, &watched.table),
+    };
+    connection.prepare_cached(&format!("select {left}"))?.query_row([], |row| row.get(0))
+}
+
+/// Tells what statements left that were ignored or failed half-way. None is running while we can write.
 pub(super) fn settle(transaction: &Transaction<'_>, watched: &Watched) -> rusqlite::Result<()> {
-    if watched.objects.kind != Kind::Journal || watched.edition != Edition::NOW {
+    if !left_over(transaction, watched)? {
         return Ok(());
     }
     let mut table = watched.table.clone();
     table.columns.truncate(watched.columns.len());
-    let flight = Flight::new(&watched.objects, &table, &watched.key);
-    let left = format!("select {}", flight.under_way());
-    if transaction.query_row(&left, [], |row| row.get(0))? {
-        transaction.execute_batch(&flight.settle())?;
-    }
-    Ok(())
+    let (objects, key) = (&watched.objects, &watched.key);
+    transaction.execute_batch(&match objects.kind {
+        Kind::Journal => Flight::new(objects, &table, key).settle(),
+        Kind::Log => log::triggers::settle(objects, &table, key),
+    })
 }
 
 /// Takes a capture out of the file, and the books too when it was the last one.
@@ -161,7 +172,7 @@ fn installed(transaction: &Transaction<'_>, capture: i64, settings: &Settings) -
 fn aside(objects: &Objects, table: &Table, key: &[usize]) -> String {
     match objects.kind {
         Kind::Journal => Flight::new(objects, table, key).create(),
-        Kind::Log => log::triggers::replaced(objects, table, key).create(),
+        Kind::Log => log::triggers::create_aside(objects, table, key),
     }
 }
 
@@ -211,7 +222,7 @@ impl Plan {
 
     fn enter(&self) -> String {
         let key = serde_json::json!(self.key).to_string();
-        let known = serde_json::json!(self.table.known(self.objects.kind)).to_string();
+        let known = serde_json::json!(self.table.known()).to_string();
         let shapes = serde_json::json!([(0, self.table.columns.len())]).to_string();
         format!(
             "insert into seriatim_capture (id, kind, table_name, key_slots, shapes, known, floor, pruned)\n\

@@ -20,7 +20,6 @@ mod users_triggers;
 mod generated;
 mod table;
 mod position;
-mod replaced;
 mod journal;
 mod log;
 mod registry;

@@ -34,7 +34,10 @@ pub(super) struct Edition(u32);
 impl Edition {
     /// That of triggers which say nothing about it.
     pub(super) const FIRST: Edition = Edition(0);
-    pub(super) const NOW: Edition = Edition(2);
+    pub(super) const NOW: Edition = Edition(3);
+
+    /// Journals that put states aside; logs that note a change after the write.
+    const SECOND: Edition = Edition(2);
 }
 
 /// What a trigger waits for.
@@ -54,13 +57,21 @@ pub(super) enum Event {
     NestedInsert,
     NestedUpdate,
     NestedDelete,
+    /// Log: an insert that may be ignored, become an update, or replace other rows.
+    CollidingInsert,
+    /// Log: an insert for which SQLite chooses the key, or inside such a one.
+    KeylessInsert,
+    /// Log: an update that may be ignored or replace other rows.
+    CollidingUpdate,
     /// Log: an update that makes another object of the row.
+    BeforeUpdateOfKey,
+    /// Log: the same, once it has happened.
     UpdateOfKey,
-    /// Log: an insert, while rows are put aside that it may have replaced.
+    /// Older logs: an insert, while rows are put aside that it may have replaced.
     ReplacingInsert,
-    /// Log: an update, while rows are put aside that it may have replaced.
+    /// Older logs: an update, while rows are put aside that it may have replaced.
     ReplacingUpdate,
-    /// Log: an update of a row that is put aside itself, as an upsert's is.
+    /// Older logs: an update of a row that is put aside itself, as an upsert's is.
     FollowingUpdate,
 }
 
@@ -79,6 +90,10 @@ impl Event {
             Event::NestedInsert => "nested_after_insert",
             Event::NestedUpdate => "nested_after_update",
             Event::NestedDelete => "nested_after_delete",
+            Event::CollidingInsert => "before_insert_colliding",
+            Event::KeylessInsert => "before_insert_keyless",
+            Event::CollidingUpdate => "before_update_colliding",
+            Event::BeforeUpdateOfKey => "before_update_of_key",
             Event::UpdateOfKey => "after_update_of_key",
             Event::ReplacingInsert => "after_insert_replacing",
             Event::ReplacingUpdate => "after_update_replacing",
@@ -88,8 +103,14 @@ impl Event {
 
     fn when(self) -> &'static str {
         match self {
-            Event::BeforeInsert | Event::NestedBeforeInsert => "before insert",
-            Event::BeforeUpdate | Event::NestedBeforeUpdate => "before update",
+            Event::BeforeInsert
+            | Event::NestedBeforeInsert
+            | Event::CollidingInsert
+            | Event::KeylessInsert => "before insert",
+            Event::BeforeUpdate
+            | Event::NestedBeforeUpdate
+            | Event::CollidingUpdate
+            | Event::BeforeUpdateOfKey => "before update",
             Event::BeforeDelete | Event::NestedBeforeDelete => "before delete",
             Event::Insert | Event::ReplacingInsert | Event::NestedInsert => "after insert",
             Event::Update
@@ -113,7 +134,14 @@ const OF_A_JOURNAL: [Event; 7] = [
     Event::NestedUpdate,
     Event::NestedDelete,
 ];
-const OF_A_LOG: [Event; 4] =
+const OF_A_LOG: [Event; 5] = [
+    Event::BeforeDelete,
+    Event::CollidingInsert,
+    Event::CollidingUpdate,
+    Event::BeforeUpdateOfKey,
+    Event::UpdateOfKey,
+];
+const OF_AN_OLDER_LOG: [Event; 4] =
     [Event::UpdateOfKey, Event::ReplacingInsert, Event::ReplacingUpdate, Event::FollowingUpdate];
 
 /// The tables and triggers of one capture.
@@ -134,10 +162,16 @@ impl Objects {
         format!("seriatim_replaced_{}", self.capture)
     }
 
+    /// Log: the table of inserts under way without a key.
+    pub(super) fn keyless(&self) -> String {
+        format!("seriatim_keyless_{}", self.capture)
+    }
+
     /// The events that the capture has triggers for, if they are of this edition.
     pub(super) fn events(&self, edition: Edition) -> impl Iterator<Item = Event> {
         let more = match (self.kind, edition) {
-            (Kind::Log, _) => OF_A_LOG.as_slice(),
+            (Kind::Log, Edition::FIRST | Edition::SECOND) => OF_AN_OLDER_LOG.as_slice(),
+            (Kind::Log, _) => &OF_A_LOG,
             (Kind::Journal, Edition::FIRST) => &[],
             (Kind::Journal, _) => &OF_A_JOURNAL,
         };
@@ -158,13 +192,18 @@ impl Objects {
 
     /// The SQL that takes the triggers out.
     pub(super) fn drop_triggers(&self) -> String {
-        self.events(Edition::NOW)
-            .map(|event| format!("drop trigger if exists {};\n", self.trigger_name(event)))
-            .collect()
+        let all = [COMMON.as_slice(), &OF_A_JOURNAL, &OF_A_LOG, &[Event::KeylessInsert], &OF_AN_OLDER_LOG];
+        let drop = |event: &Event| format!("drop trigger if exists {};\n", self.trigger_name(*event));
+        all.into_iter().flatten().map(drop).collect()
     }
 
     /// The SQL that takes the tables out, with all that is in them.
     pub(super) fn drop_tables(&self) -> String {
-        format!("drop table if exists {};\ndrop table if exists {};\n", self.changes(), self.replaced())
+        format!("drop table if exists {};\n{}", self.changes(), self.drop_aside())
+    }
+
+    /// The SQL that takes out the tables of what is put aside.
+    pub(super) fn drop_aside(&self) -> String {
+        format!("drop table if exists {};\ndrop table if exists {};\n", self.replaced(), self.keyless())
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn consumed(
         return Err(names.not_registered(consumer.store.as_str()).into());
     };
     note(connection, &registration, slowest(positions, &registration, names)?)?;
-    tidy_up(connection, entry.objects, names)?;
+    settle(connection, registration.capture, names)?;
     let mut pruned = 0;
     for _ in 0..STEPS {
         let step = prune_step(connection, entry.objects)?;
@@ -77,33 +77,14 @@ fn note(connection: &Connection, registration: &Registration, consumed: Option<i
     Ok(())
 }
 
-/// Rows that were put aside are of use only while a statement runs, and none does when we can write.
-fn tidy_up(connection: &mut Connection, objects: Objects, names: &Names) -> Result<(), Fault> {
-    let replaced = objects.replaced();
-    if objects.kind == Kind::Journal {
-        return settle(connection, objects, names);
-    }
-    let any = format!("select exists (select 1 from {replaced})");
-    if connection.prepare_cached(&any)?.query_row([], |row| row.get(0))? {
-        connection.prepare_cached(&format!("delete from {replaced}"))?.execute([])?;
-    }
-    Ok(())
-}
-
-/// What ignored and failed statements left in a journal is settled. One that the triggers' edition does not match is left alone.
-pub(super) fn settle(connection: &mut Connection, objects: Objects, names: &Names) -> Result<(), Fault> {
-    if !connection.table_exists(None, objects.replaced().as_str())? {
-        return Ok(());
-    }
-    let (aside, changes) = (objects.replaced(), objects.changes());
-    let left = format!(
-        "select exists (select 1 from {aside}) or ifnull((select op from {changes} order by id desc limit 1), 1) <= 0"
-    );
-    if !connection.prepare_cached(&left)?.query_row([], |row| row.get(0))? {
+/// What ignored and failed statements left is settled: none is running when we can write.
+pub(super) fn settle(connection: &mut Connection, capture: i64, names: &Names) -> Result<(), Fault> {
+    let Some(watched) = Watched::by_id(connection, capture, names)? else { return Ok(()) };
+    if !install::left_over(connection, &watched)? {
         return Ok(());
     }
     let transaction = write(connection)?;
-    if let Some(watched) = Watched::by_id(&transaction, objects.capture, names)? {
+    if let Some(watched) = Watched::by_id(&transaction, capture, names)? {
         install::settle(&transaction, &watched)?;
     }
     Ok(transaction.commit()?)

@@ -7,6 +7,7 @@ use seriatim::change::Position;
 use seriatim::source::{Cursor, Limit, Slice};
 
 use super::fault::Fault;
+use super::install;
 use super::journal::backfill::{self, Chunk, FirstChanges};
 use super::journal::live::{self, Span};
 use super::log::read::{self as log, Deletes};
@@ -48,6 +49,16 @@ pub(super) enum Outcome {
     Slices(Vec<Slice>),
     /// The triggers must be brought up to date first.
     Outdated,
+    /// What ignored and failed statements left must be settled first.
+    LeftOver,
+}
+
+/// Whether a read asks first for changes that nobody has told yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeftOver {
+    First,
+    /// They are told by the next read.
+    Later,
 }
 
 /// A reader, shared with the threads of the connections.
@@ -103,6 +114,7 @@ impl Reader {
         settings: &Settings,
         cursors: &[Cursor],
         limit: Limit,
+        left_over: LeftOver,
     ) -> Result<Outcome, Fault> {
         let group =
             Group::furthest_behind(cursors).map_err(|foreign| settings.names.not_a_position(&foreign))?;
@@ -111,6 +123,9 @@ impl Reader {
         let watched = self.watched(&transaction, settings)?;
         if watched.outdated {
             return Ok(Outcome::Outdated);
+        }
+        if left_over == LeftOver::First && install::left_over(&transaction, &watched)? {
+            return Ok(Outcome::LeftOver);
         }
         let head = head_of(&transaction, &watched)?;
         let sight = Sight::of(&transaction, head)?;
@@ -151,7 +166,9 @@ impl Reader {
         // Most commits to a file that is also the store are the store's own: those are nothing new here.
         let watched = self.watched(connection, settings)?;
         let now = Sight::of(connection, head_of(connection, &watched)?)?;
-        if (now.head, now.schema_version) == (last.head, last.schema_version) {
+        if (now.head, now.schema_version) == (last.head, last.schema_version)
+            && !install::left_over(connection, &watched)?
+        {
             self.last_read = Some(Sight { data_version, ..last });
             return Ok(false);
         }

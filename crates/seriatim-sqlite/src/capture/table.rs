@@ -6,7 +6,7 @@ use seriatim::source::SourceError;
 
 use super::fault::Fault;
 use super::generated;
-use super::names::{Edition, Kind};
+use super::names::Edition;
 use super::sentences::Names;
 use super::similar::most_similar;
 use super::sql::{list, literal, quoted};
@@ -77,14 +77,15 @@ pub(super) struct Known {
     pub edition: Edition,
     /// What each way of being unique looks like, with the index's name.
     pub uniques: Vec<(Option<String>, String)>,
-    /// Log: see [`Table::interposed`]. Without it, a version of Seriatim that knows only the first edition stops at a journal.
+    /// Log of an older edition: see [`Table::interposed`]. Without it, a version of Seriatim that knows only the first edition
+    /// stops instead of reading on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interposed: Option<bool>,
 }
 
 impl Column {
     /// `OR REPLACE` puts its default in place of a NULL, but only after the triggers before the write.
-    fn is_late(&self) -> bool {
+    pub(super) fn is_late(&self) -> bool {
         self.not_null && self.default.is_some()
     }
 
@@ -147,7 +148,7 @@ impl Table {
     }
 
     /// What triggers made now would know.
-    pub(super) fn known(&self, kind: Kind) -> Known {
+    pub(super) fn known(&self) -> Known {
         let column = |column: &Indexed| format!("{} {}", column.slot, column.collation);
         let unique = |unique: &Unique| {
             let partial = if unique.partial { "some: " } else { "" };
@@ -155,8 +156,7 @@ impl Table {
         };
         let mut uniques: Vec<_> = self.uniques.iter().map(unique).collect();
         uniques.sort();
-        let interposed = (kind == Kind::Log).then_some(self.interposed);
-        Known { edition: Edition::NOW, uniques, interposed }
+        Known { edition: Edition::NOW, uniques, interposed: None }
     }
 
     /// A name of the rowid that no column of the table has taken.
@@ -168,6 +168,28 @@ impl Table {
     /// The slots of the primary key's columns.
     pub(super) fn primary_slots(&self) -> Vec<usize> {
         self.primary.iter().map(|column| column.slot).collect()
+    }
+
+    /// The slot of an INTEGER PRIMARY KEY, for which SQLite chooses a value when there is none.
+    pub(super) fn chosen_key(&self) -> Option<usize> {
+        (self.has_rowid && self.rowid.is_none()).then(|| self.primary[0].slot)
+    }
+
+    /// Whether a column, also one of the primary key, can be NULL.
+    pub(super) fn is_nullable(&self, slot: usize) -> bool {
+        let in_key = self.primary.iter().any(|one| one.slot == slot);
+        !self.columns[slot].not_null && self.chosen_key() != Some(slot) && (self.has_rowid || !in_key)
+    }
+
+    /// The new value of a column, before the write. `OR REPLACE` puts the default in place of a NULL that must not be, but only
+    /// after the triggers before the write.
+    pub(super) fn as_it_will_be(&self, slot: usize) -> String {
+        let new = format!("new.{}", self.column(slot));
+        let column = &self.columns[slot];
+        match &column.default {
+            Some(default) if column.not_null => format!("ifnull({new}, ({default}))"),
+            _ => new,
+        }
     }
 
     /// The column's name as an identifier.

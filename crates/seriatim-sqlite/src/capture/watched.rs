@@ -67,7 +67,7 @@ impl Watched {
         let present = Names { table: triggers.table.clone(), ..names.clone() };
         let table = Table::inspect(connection, &present)?;
         let suspect = suspect(connection, &entry, &table, &triggers)?;
-        Ok(Some(Watched::new(entry, table, &triggers, suspect)))
+        Ok(Some(Watched::new(entry, table, suspect)))
     }
 
     /// The capture that the settings ask for, if it is installed.
@@ -78,13 +78,13 @@ impl Watched {
             let Some(triggers) = registry::triggers(connection, &entry)? else { continue };
             if triggers.table.eq_ignore_ascii_case(&table.name) && entry.key == key {
                 let suspect = suspect(connection, &entry, &table, &triggers)?;
-                return Ok(Some(Watched::new(entry, table, &triggers, suspect)));
+                return Ok(Some(Watched::new(entry, table, suspect)));
             }
         }
         Ok(None)
     }
 
-    fn new(entry: Entry, table: Table, triggers: &Triggers, suspect: Option<Suspect>) -> Self {
+    fn new(entry: Entry, table: Table, suspect: Option<Suspect>) -> Self {
         let known = entry.shapes.last().map_or(0, |(_, columns)| *columns).min(table.columns.len());
         let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
         let chosen = |count: usize| Chosen::new(&names[..count], |_| true);
@@ -98,9 +98,7 @@ impl Watched {
             columns: Columns::new(&names[..known]),
             chosen: chosen(known),
             shapes: entry.shapes.iter().map(shape).collect(),
-            outdated: known < table.columns.len()
-                || (entry.objects.kind == Kind::Log && triggers.overtaken_by.is_some())
-                || entry.known != table.known(entry.objects.kind),
+            outdated: known < table.columns.len() || entry.known != table.known(),
             edition: entry.known.edition,
             suspect,
             key: entry.key,
@@ -178,13 +176,13 @@ fn suspect(
     table: &Table,
     triggers: &Triggers,
 ) -> rusqlite::Result<Option<Suspect>> {
-    let now = table.known(entry.objects.kind);
+    let now = table.known();
     let unknown = now.uniques.iter().find(|unique| !entry.known.uniques.contains(unique));
     if let Some((Some(name), _)) = unknown {
         return Ok(Some(Suspect::Index(name.clone())));
     }
-    if entry.objects.kind == Kind::Journal {
-        // Whatever triggers write, and whenever they fire: it is journalled in its place.
+    if entry.objects.kind == Kind::Journal || entry.known.edition == Edition::NOW {
+        // Whatever triggers write, and whenever they fire: it is told.
         return Ok(None);
     }
     let users = users_triggers::list(connection)?;
@@ -194,7 +192,7 @@ fn suspect(
     Ok(match newest {
         Some(newest) if newest.may_cut_off() => Some(Suspect::CutOff(newest.name.clone())),
         Some(newest) if writer.is_some() => Some(by(newest)),
-        _ if now.interposed == Some(true) && entry.known.interposed != Some(true) => writer.map(by),
+        _ if table.interposed && entry.known.interposed != Some(true) => writer.map(by),
         _ => None,
     })
 }

@@ -98,6 +98,74 @@ async fn a_statement_that_fails_half_way_leaves_nothing_untold() {
 }
 
 #[tokio::test]
+async fn a_log_tells_what_a_statement_kept_that_was_cut_off() {
+    const KEPT: [(&str, &str); 5] = [
+        ("insert", "insert or fail into t values (3, 3, 'x')"),
+        ("insert", "insert or fail into t (n, p) values (3, 'x')"),
+        ("insert", "insert or replace into t values (3, 1, 'x')"),
+        ("update", "update or fail t set n = 3 where id = 1"),
+        ("delete", "delete from t where id = 1"),
+    ];
+    for (event, statement) in KEPT {
+        let file = File::with(
+            "create table t (id integer primary key, n unique, p); insert into t values (1, 1, 'a'), (2, 2, 'b')",
+        );
+        let mut follower = Follower::open(file.source().log("t").with_deletes(), Start::Now).await;
+        file.sql(&format!(
+            "create temp trigger theirs after {event} on t begin select raise(fail, 'cut off'); end"
+        ));
+        let before = sorted(&file, "t");
+        file.writer.execute_batch(statement).unwrap_err();
+        assert_ne!(before, sorted(&file, "t"), "{statement} kept something");
+        assert!(!told(&follower.drain().await).is_empty(), "{statement}");
+        assert!(told(&follower.drain().await).is_empty(), "{statement} is told once");
+    }
+}
+
+#[tokio::test]
+async fn a_log_tells_the_delete_of_a_row_that_a_temporary_trigger_put_in_the_way() {
+    for theirs in ["insert or ignore into t values (7, 3)", "update t set n = 3 where id = 2"] {
+        let file = File::with(
+            "create table t (id integer primary key, n unique); insert into t values (2, 2), (7, 7)",
+        );
+        let mut follower = Follower::open(file.source().log("t").with_deletes(), Start::Beginning).await;
+        follower.drain().await;
+        file.sql("delete from t where id = 7");
+        file.sql(&format!(
+            "create temp trigger theirs before insert on t when new.id = 9 begin {theirs}; end"
+        ));
+        file.sql("insert or replace into t values (9, 3)");
+        let mut changes = told(&follower.drain().await);
+        changes.retain(|change| change.starts_with("upsert"));
+        assert_eq!(changes, [r#"upsert {"id":9}"#], "{theirs}");
+        assert_eq!(file.number("select count(*) from t where n = 3"), 1, "{theirs}");
+    }
+}
+
+#[tokio::test]
+async fn an_ignored_write_is_not_told_by_a_log() {
+    let file = File::with(
+        "create table t (id integer primary key, n unique, p); insert into t values (1, 1, 'a'), (2, 2, 'b')",
+    );
+    let mut follower = Follower::open(file.source().log("t").with_deletes(), Start::Now).await;
+    for ignored in [
+        "insert or ignore into t values (1, 3, 'x')",
+        "insert or ignore into t values (3, 1, 'x')",
+        "insert or ignore into t (n, p) values (1, 'x')",
+        "insert into t values (1, 1, 'x') on conflict do nothing",
+        "insert into t values (1, 1, 'x') on conflict do update set p = 'x' where false",
+        "update or ignore t set n = 1 where id = 2",
+        "update or ignore t set id = 1 where id = 2",
+    ] {
+        file.sql(ignored);
+        assert!(told(&follower.drain().await).is_empty(), "{ignored}");
+    }
+    file.sql("begin; insert or ignore into t (n, p) values (1, 'x'); insert into t (n) values (5); commit");
+    assert_eq!(told(&follower.drain().await), [r#"upsert {"id":3}"#]);
+    assert!(told(&follower.drain().await).is_empty());
+}
+
+#[tokio::test]
 async fn a_unique_column_that_nobody_knows_before_the_write_is_refused() {
     let file = File::with("create table t (id integer primary key, n, g int as (id % 3) stored unique)");
     for capture in [file.source().journal("t"), file.source().log("t")] {

@@ -63,7 +63,7 @@ impl Flight<'_> {
     /// An open row with the key, and with the greatest one if SQLite is to choose it.
     fn open_insert(&self) -> String {
         let primary = self.table.primary_slots();
-        let above = self.chosen_key();
+        let above = self.table.chosen_key();
         let into =
             primary.iter().map(|slot| format!("new_{slot}")).chain(above.map(|key| format!("old_{key}")));
         let greatest = |key| format!("(select max({}) from {})", self.table.column(key), self.table.quoted());
@@ -93,7 +93,7 @@ impl Flight<'_> {
     }
 
     fn close_insert(&self) -> String {
-        let above = self.chosen_key().map(|key| format!(", old_{key} = null")).unwrap_or_default();
+        let above = self.table.chosen_key().map(|key| format!(", old_{key} = null")).unwrap_or_default();
         self.close(&format!("op = 1, {}{above}", self.set_new()), OPEN_INSERT)
     }
 
@@ -110,13 +110,13 @@ impl Flight<'_> {
     }
 
     fn begin_insert(&self) -> String {
-        let new = self.put_aside(|slot| self.as_it_will_be(slot));
+        let new = self.put_aside(|slot| self.table.as_it_will_be(slot));
         let touched = self.due_and_kept(&new) + &self.in_the_way();
         self.begin(Doing::Insert, &touched) + &self.keep_absence() + &self.claim()
     }
 
     fn begin_update(&self) -> String {
-        let new = self.put_aside(|slot| self.as_it_will_be(slot));
+        let new = self.put_aside(|slot| self.table.as_it_will_be(slot));
         let touched = self.due_and_kept(&self.aside_of("old"))
             + &self.due_and_kept(&new)
             + &self.in_the_way()

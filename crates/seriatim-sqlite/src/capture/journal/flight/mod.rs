@@ -127,19 +127,9 @@ impl<'a> Flight<'a> {
         list(self.slots().map(|slot| self.column(image, slot)).chain(rowid))
     }
 
-    /// The slot of an INTEGER PRIMARY KEY, for which SQLite chooses a value when there is none.
-    pub(super) fn chosen_key(&self) -> Option<usize> {
-        let is_rowid = self.table.has_rowid && self.table.rowid.is_none();
-        is_rowid.then(|| self.table.primary[0].slot)
-    }
-
     /// Slots of the primary key that can be NULL. Rows with NULL in their key cannot be told apart, and are never put aside.
     pub(super) fn nullable(&self) -> Vec<usize> {
-        let nullable = |slot: &usize| self.table.has_rowid && !self.table.columns[*slot].not_null;
-        match self.chosen_key() {
-            Some(_) => Vec::new(),
-            None => self.table.primary_slots().into_iter().filter(nullable).collect(),
-        }
+        self.table.primary_slots().into_iter().filter(|slot| self.table.is_nullable(*slot)).collect()
     }
 
     fn and_whole(&self, value: impl Fn(usize) -> String) -> String {
@@ -229,16 +219,6 @@ impl<'a> Flight<'a> {
         any_of(&self.identity.iter().map(differs).collect::<Vec<_>>())
     }
 
-    /// `OR REPLACE` puts the default in place of a NULL that must not be, but only after the before-triggers ran.
-    pub(super) fn as_it_will_be(&self, slot: usize) -> String {
-        let new = self.column("new", slot);
-        let column = &self.table.columns[slot];
-        match &column.default {
-            Some(default) if column.not_null => format!("ifnull({new}, ({default}))"),
-            _ => new,
-        }
-    }
-
     /// Every way in which the new row can be in another's place.
     pub(super) fn ways(&self) -> Vec<Way> {
         let by = |columns: &[Indexed], partial: bool| {
@@ -250,7 +230,7 @@ impl<'a> Flight<'a> {
             };
             Way {
                 columns: Some((columns.to_vec(), partial)),
-                row: equal(&|slot| self.column("r", slot), &|slot| self.as_it_will_be(slot)),
+                row: equal(&|slot| self.column("r", slot), &|slot| self.table.as_it_will_be(slot)),
                 // `+` takes the affinity away, without which the index (that has none) would not be used.
                 aside: equal(&|slot| format!("{}.c{slot}", self.aside), &|slot| {
                     format!("+{}", self.column("new", slot))

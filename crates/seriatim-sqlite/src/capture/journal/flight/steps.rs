@@ -70,7 +70,7 @@ impl Flight<'_> {
         let (aside, journal, last) = (&self.aside, &self.journal, self.last());
         let known = |prefix: &str| self.put_aside(|slot| format!("{journal}.{prefix}{slot}"));
         let whole = |prefix: &str| self.and_whole(|slot| format!("{prefix}{slot}"));
-        let mark = match self.chosen_key() {
+        let mark = match self.table.chosen_key() {
             Some(key) => format!(
                 "insert into {aside} (at, kind, above) select at, {KEYLESS_INSERT}, old_{key} from {journal} \
                  where id = {last} and op = {OPEN_INSERT} and new_{key} = -1"
@@ -100,7 +100,7 @@ impl Flight<'_> {
 
     /// The row of this key is there by an insert without a key, which nothing says yet: all others have been put aside.
     fn is_unsaid(&self, value: impl Fn(usize) -> String) -> String {
-        let Some(key) = self.chosen_key() else { return "0".to_owned() };
+        let Some(key) = self.table.chosen_key() else { return "0".to_owned() };
         format!(
             "exists (select 1 from {} as m where m.kind = {KEYLESS_INSERT} and +{} > ifnull(m.above, 0))",
             self.aside,
@@ -111,7 +111,7 @@ impl Flight<'_> {
     /// What earlier statements left is due to be journalled: they have come to their end, whichever it was.
     fn find_left_over(&self, left: impl Fn(&str) -> String) -> String {
         let aside = &self.aside;
-        let inserted = self.chosen_key().map(|key| {
+        let inserted = self.table.chosen_key().map(|key| {
             let row = self.column("r", key);
             format!(
                 "  insert into {aside} (at, here, c{key}) select m.at, 0, {row} from {aside} as m join {} as r on {row} > ifnull(m.above, 0)\n    \
@@ -127,7 +127,7 @@ impl Flight<'_> {
     /// An insert without a key: rows above the greatest are its own, unless they are put aside.
     fn mark_keyless(&self, doing: Doing) -> String {
         let (aside, table) = (&self.aside, self.table.quoted());
-        match self.chosen_key().filter(|_| doing == Doing::Insert) {
+        match self.table.chosen_key().filter(|_| doing == Doing::Insert) {
             None => String::new(),
             Some(key) => format!(
                 "  insert into {aside} (at, kind, above) select {NOW_MS}, {KEYLESS_INSERT}, (select max({}) from {table})\n    \
@@ -184,7 +184,7 @@ impl Flight<'_> {
 
     /// Puts aside that there is no row of the new row's key, if nothing else is known of it.
     pub(in crate::capture::journal) fn keep_absence(&self) -> String {
-        let new = |slot| self.as_it_will_be(slot);
+        let new = |slot| self.table.as_it_will_be(slot);
         let aside = &self.aside;
         format!(
             "  insert into {aside} (at, here, {}) select {NOW_MS}, 0, {} where not exists (select 1 from {aside} where {}){};\n",
@@ -201,7 +201,7 @@ impl Flight<'_> {
         let old = self.aside_is("o", |slot| self.column("old", slot));
         format!(
             "  update {aside} set was = (select o.rowid from {aside} as o where {old} and o.here = 1) where {} and here = 0;\n",
-            self.put_aside(|slot| self.as_it_will_be(slot))
+            self.put_aside(|slot| self.table.as_it_will_be(slot))
         )
     }
 
@@ -210,7 +210,7 @@ impl Flight<'_> {
         format!(
             "  update {} set claimed = 1 where {} and here = 1;\n",
             self.aside,
-            self.put_aside(|slot| self.as_it_will_be(slot))
+            self.put_aside(|slot| self.table.as_it_will_be(slot))
         )
     }
 
