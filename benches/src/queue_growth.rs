@@ -1,6 +1,7 @@
 //! What an event costs in a queue where many objects wait, against one where few do: both at the same time on one server, by turns.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::bail;
 use seriatim::clock;
@@ -59,7 +60,7 @@ impl Filled {
         while let Some(filled) = filling.join_next().await {
             filled??;
         }
-        let session = queue.join(&HostName::new("bench")?, None).await?;
+        let session = queue.join(&HostName::new("bench")?, Duration::from_secs(10), None).await?;
         Ok(Filled { queue, session })
     }
 

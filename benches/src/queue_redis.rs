@@ -2,6 +2,7 @@
 //! many connections, with nothing decided, checked or handed on between them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use seriatim::Failure;
@@ -126,7 +127,7 @@ async fn working(queue: RedisQueue, number: usize) -> anyhow::Result<u64> {
 
 /// The same calls, with nothing around them.
 async fn bare(queue: RedisQueue, number: usize) -> anyhow::Result<u64> {
-    let session = queue.join(&HostName::new(&format!("w{number}"))?, None).await?;
+    let session = queue.join(&HostName::new(&format!("w{number}"))?, Duration::from_secs(10), None).await?;
     let mut lanes = tokio::task::JoinSet::new();
     for _ in 0..LANES {
         lanes.spawn(bare_lane(queue.clone(), session.clone()));

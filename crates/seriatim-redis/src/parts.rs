@@ -1,5 +1,7 @@
 //! Reading what scripts answer, part by part.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use redis::Value;
 use seriatim::name::SessionId;
@@ -44,6 +46,11 @@ impl Parts {
         }
     }
 
+    /// An expiry; zero where none was published.
+    pub(crate) fn expire(&mut self) -> Result<Duration> {
+        Ok(self.optional(|text| text.parse().ok().map(Duration::from_millis))?.unwrap_or_default())
+    }
+
     pub(crate) fn session(&mut self) -> Result<SessionId> {
         session(&self.text()?)
     }
@@ -69,11 +76,11 @@ pub(crate) fn list(answer: Value) -> Result<Vec<Value>> {
     }
 }
 
-/// Who holds a name: its session and beat.
-pub(crate) fn holder(answer: Value) -> Result<Option<(SessionId, u64)>> {
+/// Who holds a name: its session, beat and expiry.
+pub(crate) fn holder(answer: Value) -> Result<Option<(SessionId, u64, Duration)>> {
     let mut parts = Parts::of(answer)?;
     match parts.0.len() {
         0 => Ok(None),
-        _ => Ok(Some((parts.session()?, parts.number()?))),
+        _ => Ok(Some((parts.session()?, parts.number()?, parts.expire()?))),
     }
 }

@@ -1,2 +1,2 @@
 -- All workers, by name.
-select name, session, beat, seen_at from seriatim_queue_worker where queue = ?1 order by name
+select name, session, beat, seen_at, expire from seriatim_queue_worker where queue = ?1 order by name

@@ -1,2 +1,2 @@
 -- Who holds a name.
-select session, beat from seriatim_queue_worker where queue = ?1 and name = ?2
+select session, beat, expire from seriatim_queue_worker where queue = ?1 and name = ?2

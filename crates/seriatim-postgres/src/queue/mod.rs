@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
+use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::source::queue::{
@@ -39,6 +39,7 @@ const COMPONENT: Component = Component {
         include_str!("../../migrations/queue/0002_push.sql"),
         include_str!("../../migrations/queue/0003_work.sql"),
         include_str!("../../migrations/queue/0004_pinned.sql"),
+        include_str!("../../migrations/queue/0005_expire.sql"),
     ],
     upgrade: Upgrade::Rest,
 };
@@ -232,20 +233,21 @@ impl Queue for PostgresQueue {
     async fn join(
         &self,
         worker: &HostName,
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError> {
         let session = WorkerSession { worker: worker.clone(), id: SessionId::random() };
         let (replaced, beat) =
             replacing.map(|(session, beat)| (session.as_str(), beat.cast_signed())).unzip();
-        let (name, id) = (worker.as_str(), session.id.as_str());
-        let holder = self.query("joining", sql!("join"), &[&name, &id, &replaced, &beat]).await?;
+        let (name, id, expire) = (worker.as_str(), session.id.as_str(), expire.as_millis() as i64);
+        let holder = self.query("joining", sql!("join"), &[&name, &id, &replaced, &beat, &expire]).await?;
         match holder.first() {
             None => Ok(session),
             Some(row) => Err(JoinError::NameTaken {
                 host: worker.clone(),
                 session: rows::session_id(row, 0)?,
                 beat: rows::number(row, 1)?,
-                expire: EXPIRE_UNSAID,
+                expire: rows::expire(row, 2)?,
                 liveness: Liveness::Unknown,
             }),
         }

@@ -1,6 +1,8 @@
 //! From the columns of the queue's functions to the library's types.
 
-use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
+use std::time::Duration;
+
+use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{BadName, Epoch, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, Link};
 use seriatim::source::queue::{
@@ -51,6 +53,12 @@ pub(super) fn text(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
+/// An expiry; zero where none was published.
+pub(super) fn expire(row: &Row, column: usize) -> Result<Duration, StoreError> {
+    let published: Option<i64> = get(row, column)?;
+    Ok(published.map(|expire| Duration::from_millis(expire.cast_unsigned())).unwrap_or_default())
+}
+
 /// A row of `queue_workers.sql`.
 pub(super) fn worker(row: &Row) -> Result<HostView, StoreError> {
     Ok(HostView {
@@ -58,7 +66,7 @@ pub(super) fn worker(row: &Row) -> Result<HostView, StoreError> {
         session: session_id(row, 1)?,
         feeds: Vec::new(),
         beat: number(row, 2)?,
-        expire: EXPIRE_UNSAID,
+        expire: expire(row, 4)?,
         progress: 0,
         seen_at: get(row, 3)?,
         troubles: Vec::new(),

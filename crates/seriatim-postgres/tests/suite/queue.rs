@@ -36,7 +36,7 @@ fn work() -> ObjectName {
 }
 
 async fn joined(queue: &PostgresQueue) -> WorkerSession {
-    queue.join(&HostName::new("ada").unwrap(), None).await.unwrap()
+    queue.join(&HostName::new("ada").unwrap(), Duration::from_secs(10), None).await.unwrap()
 }
 
 /// Takes whatever there is and drains it, one event at a time.

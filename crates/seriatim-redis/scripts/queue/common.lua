@@ -8,7 +8,7 @@
 --   OBJ:event.worker    the name of the worker that holds the object
 --   OBJ:event.hold      EPOCH:SESSION of that worker's hold
 --   OBJ:event.parked    hash: error, attempts, since
---   event.worker:W:object  list: the objects that W holds;  event.worker:W:state  hash: session, beat, seen
+--   event.worker:W:object  list: the objects that W holds;  event.worker:W:state  hash: session, beat, seen, expire
 --   event.workers  set of names;  next.event.id, next.event.epoch  counters
 local prefix, queued = ARGV[1], KEYS[1]
 local next_id, next_epoch, workers = prefix .. 'next.event.id', prefix .. 'next.event.epoch', prefix .. 'event.workers'

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Value;
-use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
+use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::source::queue::{
@@ -233,17 +233,19 @@ impl Queue for RedisQueue {
     async fn join(
         &self,
         worker: &HostName,
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError> {
         let id = SessionId::random();
         let beat = replacing.map_or_else(String::new, |(_, beat)| beat.to_string());
         let replacing = replacing.map_or("", |(session, _)| session.as_str());
-        let arguments = [worker.as_str(), id.as_str(), replacing, &beat].map(str::as_bytes);
+        let expire = expire.as_millis().to_string();
+        let arguments = [worker.as_str(), id.as_str(), replacing, &beat, &expire].map(str::as_bytes);
         let answer = self.run("joining", &self.scripts.join, &arguments).await.map_err(StoreError::from)?;
         match holder(answer).map_err(StoreError::from)? {
             None => Ok(WorkerSession { worker: worker.clone(), id }),
-            Some((session, beat)) => {
-                let (host, expire, liveness) = (worker.clone(), EXPIRE_UNSAID, Liveness::Unknown);
+            Some((session, beat, expire)) => {
+                let (host, liveness) = (worker.clone(), Liveness::Unknown);
                 Err(JoinError::NameTaken { host, session, beat, expire, liveness })
             }
         }

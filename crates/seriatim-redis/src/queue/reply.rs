@@ -1,7 +1,7 @@
 //! What the scripts answer.
 
 use redis::Value;
-use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
+use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, links};
 use seriatim::source::queue::{
@@ -55,9 +55,9 @@ fn worker(answer: Value) -> Result<HostView> {
         session: parts.session()?,
         feeds: Vec::new(),
         beat: parts.number()?,
-        expire: EXPIRE_UNSAID,
         progress: 0,
         seen_at: parts.time()?,
+        expire: parts.expire()?,
         troubles: Vec::new(),
         liveness: Liveness::Unknown,
     })

@@ -1,6 +1,7 @@
 //! What producers and people who look with `redis-cli` rely on, and what happens when the server forgets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seriatim::HostName;
 use seriatim::name::ObjectName;
@@ -40,7 +41,9 @@ impl Stage {
     async fn take(&self) -> Taken {
         let session = match self.queue.workers().await.unwrap().into_iter().next() {
             Some(seen) => seriatim::source::queue::WorkerSession { worker: seen.name, id: seen.session },
-            None => self.queue.join(&HostName::new("w1").unwrap(), None).await.unwrap(),
+            None => {
+                self.queue.join(&HostName::new("w1").unwrap(), Duration::from_secs(10), None).await.unwrap()
+            }
         };
         match self.queue.take(&session, 1).await.unwrap() {
             Take::Taken(taken) => taken,
@@ -175,7 +178,7 @@ async fn an_id_leaves_only_when_replicas_have_it() {
     let within = std::time::Duration::from_millis(20);
     let confirmed = stage.queue.clone().confirmed_by(1, within).unwrap();
     stage.queue.push(&object("work:1"), &[Body::from("a")]).await.unwrap();
-    let session = confirmed.join(&HostName::new("w1").unwrap(), None).await.unwrap();
+    let session = confirmed.join(&HostName::new("w1").unwrap(), Duration::from_secs(10), None).await.unwrap();
     let refused = confirmed.take(&session, 1).await.unwrap_err();
     assert!(refused.to_string().contains("of 1 have confirmed"), "{refused}");
     // It is held all the same, and the next sign of life tells.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
+use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::source::queue::{
@@ -22,13 +22,14 @@ use seriatim::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError}
 use crate::database::{Access, Database, look};
 use crate::error::SqliteError;
 use crate::migrate::{Component, migrate, version};
-use operations::Operations;
+use operations::{Holder, Operations};
 
 const COMPONENT: Component = Component {
     name: "queue",
     migrations: &[
         include_str!("../../migrations/queue/0001_queue.sql"),
         include_str!("../../migrations/queue/0002_discarded.sql"),
+        include_str!("../../migrations/queue/0003_expire.sql"),
     ],
 };
 const INSERT: &str = include_str!("../../queries/queue_insert.sql");
@@ -172,6 +173,7 @@ impl Queue for SqliteQueue {
     async fn join(
         &self,
         worker: &HostName,
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError> {
         let session = WorkerSession { worker: worker.clone(), id: SessionId::random() };
@@ -179,13 +181,13 @@ impl Queue for SqliteQueue {
         let replacing = replacing.map(|(session, beat)| (session.clone(), beat));
         let holder = self
             .write("joining in", move |queue| {
-                queue.join(&joining, replacing.as_ref().map(|(session, beat)| (session, *beat)))
+                queue.join(&joining, expire, replacing.as_ref().map(|(session, beat)| (session, *beat)))
             })
             .await?;
         match holder {
             None => Ok(session),
-            Some((session, beat)) => {
-                let (host, expire, liveness) = (worker.clone(), EXPIRE_UNSAID, Liveness::Unknown);
+            Some(Holder { session, beat, expire }) => {
+                let (host, liveness) = (worker.clone(), Liveness::Unknown);
                 Err(JoinError::NameTaken { host, session, beat, expire, liveness })
             }
         }

@@ -1,7 +1,9 @@
 //! What each operation of the queue does, inside a transaction.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row};
-use seriatim::lease::{EXPIRE_UNSAID, HostView, Liveness};
+use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, Link};
 use seriatim::source::queue::{
@@ -22,6 +24,19 @@ macro_rules! sql {
 pub(super) struct Operations<'a> {
     connection: &'a Connection,
     queue: &'a str,
+}
+
+/// Who holds a name.
+pub(super) struct Holder {
+    pub session: SessionId,
+    pub beat: u64,
+    pub expire: Duration,
+}
+
+/// An expiry; zero where none was published.
+fn expire(row: &Row<'_>, column: usize) -> Result<Duration> {
+    let published: Option<i64> = row.get(column)?;
+    Ok(published.map(|expire| Duration::from_millis(expire.cast_unsigned())).unwrap_or_default())
 }
 
 /// The ids of SQLite are signed, and never negative here.
@@ -84,28 +99,33 @@ impl<'a> Operations<'a> {
         Ok(None)
     }
 
-    fn holder_of(&self, worker: &HostName) -> Result<Option<(SessionId, u64)>> {
-        let read = |row: &Row<'_>| Ok((rows::session_id(row, 0)?, rows::number(row, 1)?));
+    fn holder_of(&self, worker: &HostName) -> Result<Option<Holder>> {
+        let read = |row: &Row<'_>| {
+            let (session, beat) = (rows::session_id(row, 0)?, rows::number(row, 1)?);
+            Ok(Holder { session, beat, expire: expire(row, 2)? })
+        };
         self.one(sql!("worker_read"), (self.queue, worker.as_str()), read).optional()
     }
 
     fn is_joined(&self, session: &WorkerSession) -> Result<bool> {
-        Ok(self.holder_of(&session.worker)?.is_some_and(|(holder, _)| holder == session.id))
+        Ok(self.holder_of(&session.worker)?.is_some_and(|holder| holder.session == session.id))
     }
 
     /// Enters a worker; who holds the name, when that is somebody else than `replacing`.
     pub(super) fn join(
         &self,
         session: &WorkerSession,
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
-    ) -> Result<Option<(SessionId, u64)>> {
-        if let Some((holder, beat)) = self.holder_of(&session.worker)? {
-            if replacing != Some((&holder, beat)) {
-                return Ok(Some((holder, beat)));
+    ) -> Result<Option<Holder>> {
+        if let Some(holder) = self.holder_of(&session.worker)? {
+            if replacing != Some((&holder.session, holder.beat)) {
+                return Ok(Some(holder));
             }
-            self.leave(&WorkerSession { worker: session.worker.clone(), id: holder })?;
+            self.leave(&WorkerSession { worker: session.worker.clone(), id: holder.session })?;
         }
-        self.execute(sql!("worker_insert"), (self.queue, session.worker.as_str(), session.id.as_str()))?;
+        let (name, id, expire) = (session.worker.as_str(), session.id.as_str(), expire.as_millis() as i64);
+        self.execute(sql!("worker_insert"), (self.queue, name, id, expire))?;
         Ok(None)
     }
 
@@ -145,7 +165,7 @@ impl<'a> Operations<'a> {
                 session: rows::session_id(row, 1)?,
                 feeds: Vec::new(),
                 beat: rows::number(row, 2)?,
-                expire: EXPIRE_UNSAID,
+                expire: expire(row, 4)?,
                 progress: 0,
                 seen_at: rows::time(row, 3)?,
                 troubles: Vec::new(),
@@ -156,8 +176,8 @@ impl<'a> Operations<'a> {
 
     /// Takes out a worker that is as it was seen.
     pub(super) fn recover(&self, seen: &HostView) -> Result<bool> {
-        let as_seen = Some((seen.session.clone(), seen.beat));
-        if self.holder_of(&seen.name)? != as_seen {
+        let as_seen = |holder: Holder| holder.session == seen.session && holder.beat == seen.beat;
+        if !self.holder_of(&seen.name)?.is_some_and(as_seen) {
             return Ok(false);
         }
         self.leave(&WorkerSession { worker: seen.name.clone(), id: seen.session.clone() })?;

@@ -2,6 +2,7 @@
 //! answers and a zombie at every step.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use seriatim::HostName;
@@ -140,7 +141,8 @@ impl QueueModel {
         self.remove(&mut state.books, &name);
         state.lives[worker] += 1;
         let id = SessionId::new(&format!("{name}.{}", state.lives[worker])).expect("a good name");
-        let session = state.books.join(&name, id, None, NOW).expect("the name is free");
+        let session =
+            state.books.join(&name, id, Duration::from_secs(10), None, NOW).expect("the name is free");
         state.workers[worker] = Some(Life { session, lane: Lane::new(Retry::default()), releasing: None });
     }
 

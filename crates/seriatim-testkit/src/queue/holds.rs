@@ -25,7 +25,10 @@ pub async fn of_many_who_take_one_object_one_gets_it(harness: &impl QueueHarness
     let mut taking = tokio::task::JoinSet::new();
     for number in 0..8 {
         let queue = harness.open().await;
-        let session = queue.join(&super::stage::worker(&format!("w{number}")), None).await.unwrap();
+        let session = queue
+            .join(&super::stage::worker(&format!("w{number}")), super::stage::EXPIRE, None)
+            .await
+            .unwrap();
         taking.spawn(async move { matches!(queue.take(&session, 1).await.unwrap(), Take::Taken(_)) });
     }
     assert_eq!(taking.join_all().await.into_iter().filter(|got| *got).count(), 1);

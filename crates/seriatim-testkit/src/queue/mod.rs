@@ -51,7 +51,7 @@ macro_rules! queue_conformance {
                 a_zombie_cannot_release_or_park, ones_own_old_hold_is_refused, repeating_next_is_harmless,
                 repeating_a_release_is_harmless, a_forgotten_hold_is_found_by_the_next_beat;
             workers: a_name_belongs_to_one_worker, of_many_who_join_under_one_name_one_comes_in,
-                a_name_is_taken_over_by_naming_its_session, a_holder_that_has_beaten_since_keeps_its_name, beats_move, a_silent_worker_is_recovered,
+                a_name_is_taken_over_by_naming_its_session, a_holder_that_has_beaten_since_keeps_its_name, a_worker_publishes_its_expiry, beats_move, a_silent_worker_is_recovered,
                 a_sign_of_life_prevents_recovery, what_was_recovered_comes_first, leaving_gives_back_what_was_held,
                 leaving_after_being_replaced_leaves_the_successor_alone, a_replaced_session_takes_nothing;
             parking: a_parked_object_is_left_alone_and_keeps_its_events, a_parked_object_is_retried_with_the_same_ids,

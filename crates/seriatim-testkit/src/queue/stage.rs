@@ -1,6 +1,7 @@
 //! What most promises need: two workers with a handle each.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seriatim::HostName;
 use seriatim::lease::HostView;
@@ -8,6 +9,9 @@ use seriatim::name::ObjectName;
 use seriatim::source::queue::{Body, Event, Hold, Next, Queue, Take, Taken, WorkerSession};
 
 use super::QueueHarness;
+
+/// The expiry that they publish.
+pub const EXPIRE: Duration = Duration::from_secs(10);
 
 /// Ada and Bob, each with a handle on one queue.
 pub struct QueueStage {
@@ -25,8 +29,8 @@ impl QueueStage {
     /// Sets the stage on an empty queue.
     pub async fn set(harness: &impl QueueHarness) -> Self {
         let (queue, other) = (harness.open().await, harness.open().await);
-        let ada = queue.join(&worker("ada"), None).await.expect("a free name");
-        let bob = other.join(&worker("bob"), None).await.expect("a free name");
+        let ada = queue.join(&worker("ada"), EXPIRE, None).await.expect("a free name");
+        let bob = other.join(&worker("bob"), EXPIRE, None).await.expect("a free name");
         QueueStage { queue, ada, other, bob }
     }
 

@@ -1,19 +1,21 @@
 //! Names, signs of life, and taking over.
 
+use std::time::Duration;
+
 use seriatim::name::SessionId;
 use seriatim::source::queue::Take;
 use seriatim::store::JoinError;
 
-use super::stage::{bodies, worker};
+use super::stage::{EXPIRE, bodies, worker};
 use super::{QueueHarness, QueueStage};
 
 /// It counts on keeping what it holds for as long as its beats last.
 pub async fn a_holder_that_has_beaten_since_keeps_its_name(harness: &impl QueueHarness) {
     let stage = QueueStage::set(harness).await;
     stage.queue.beat(&stage.ada).await.unwrap();
-    let refused = stage.other.join(&stage.ada.worker, Some((&stage.ada.id, 0))).await;
+    let refused = stage.other.join(&stage.ada.worker, EXPIRE, Some((&stage.ada.id, 0))).await;
     assert!(matches!(refused, Err(JoinError::NameTaken { beat: 1, .. })));
-    stage.other.join(&stage.ada.worker, Some((&stage.ada.id, 1))).await.unwrap();
+    stage.other.join(&stage.ada.worker, EXPIRE, Some((&stage.ada.id, 1))).await.unwrap();
 }
 
 /// The second worker of a name is refused and told who holds it.
@@ -22,7 +24,7 @@ pub async fn a_name_belongs_to_one_worker(harness: &impl QueueHarness) {
     for replacing in [None, Some(SessionId::random())] {
         let refused = stage
             .other
-            .join(&stage.ada.worker, replacing.as_ref().map(|session| (session, 0)))
+            .join(&stage.ada.worker, EXPIRE, replacing.as_ref().map(|session| (session, 0)))
             .await
             .unwrap_err();
         let JoinError::NameTaken { host, session, .. } = refused else { panic!("{refused}") };
@@ -35,7 +37,7 @@ pub async fn of_many_who_join_under_one_name_one_comes_in(harness: &impl QueueHa
     let mut joining = tokio::task::JoinSet::new();
     for _ in 0..6 {
         let queue = harness.open().await;
-        joining.spawn(async move { queue.join(&worker("ada"), None).await.is_ok() });
+        joining.spawn(async move { queue.join(&worker("ada"), EXPIRE, None).await.is_ok() });
     }
     assert_eq!(joining.join_all().await.into_iter().filter(|came_in| *came_in).count(), 1);
 }
@@ -45,7 +47,7 @@ pub async fn a_name_is_taken_over_by_naming_its_session(harness: &impl QueueHarn
     let stage = QueueStage::set(harness).await;
     stage.push("work:1", &["a"]).await;
     let before = stage.ada_takes(1).await;
-    let successor = stage.other.join(&stage.ada.worker, Some((&stage.ada.id, 0))).await.unwrap();
+    let successor = stage.other.join(&stage.ada.worker, EXPIRE, Some((&stage.ada.id, 0))).await.unwrap();
     assert_ne!(successor.id, stage.ada.id);
     assert_eq!(stage.queue.beat(&stage.ada).await.unwrap(), None);
     let Take::Taken(after) = stage.other.take(&successor, 1).await.unwrap() else {
@@ -53,6 +55,19 @@ pub async fn a_name_is_taken_over_by_naming_its_session(harness: &impl QueueHarn
     };
     assert_eq!(after.events, before.events);
     stage.all_is_well().await;
+}
+
+/// Others judge a worker by the expiry that it has published, however different from theirs.
+pub async fn a_worker_publishes_its_expiry(harness: &impl QueueHarness) {
+    let stage = QueueStage::set(harness).await;
+    let patient = Duration::from_millis(54_321);
+    let eve = stage.queue.join(&worker("eve"), patient, None).await.unwrap();
+    stage.queue.beat(&eve).await.unwrap();
+    let published: Vec<Duration> =
+        stage.other.workers().await.unwrap().iter().map(|worker| worker.expire).collect();
+    assert_eq!(published, [EXPIRE, EXPIRE, patient]);
+    let refused = stage.other.join(&eve.worker, EXPIRE, None).await.unwrap_err();
+    assert!(matches!(refused, JoinError::NameTaken { expire, .. } if expire == patient), "{refused:?}");
 }
 
 /// The beat is what others judge a worker by.
@@ -119,7 +134,7 @@ pub async fn leaving_gives_back_what_was_held(harness: &impl QueueHarness) {
 /// A zombie that shuts down takes nothing with it.
 pub async fn leaving_after_being_replaced_leaves_the_successor_alone(harness: &impl QueueHarness) {
     let stage = QueueStage::set(harness).await;
-    let successor = stage.other.join(&stage.ada.worker, Some((&stage.ada.id, 0))).await.unwrap();
+    let successor = stage.other.join(&stage.ada.worker, EXPIRE, Some((&stage.ada.id, 0))).await.unwrap();
     stage.push("work:1", &["a"]).await;
     stage.other.take(&successor, 1).await.unwrap();
     stage.queue.leave(&stage.ada).await.unwrap();

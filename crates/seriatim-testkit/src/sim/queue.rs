@@ -82,13 +82,14 @@ impl Queue for SimQueue {
     async fn join(
         &self,
         worker: &HostName,
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError> {
         let (queue, worker, replacing) =
             (self.inner.clone(), worker.clone(), replacing.map(|(session, beat)| (session.clone(), beat)));
         self.link
             .call("join", async move {
-                queue.join(&worker, replacing.as_ref().map(|(session, beat)| (session, *beat))).await
+                queue.join(&worker, expire, replacing.as_ref().map(|(session, beat)| (session, *beat))).await
             })
             .await
     }

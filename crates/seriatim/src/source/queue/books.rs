@@ -1,13 +1,14 @@
 //! The queue's state and what each operation does to it: pure, and the plainest reading of the contract.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::{
     Backlog, Body, DiscardedEvents, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
 };
-use crate::lease::{EXPIRE_UNSAID, HostView, Liveness};
+use crate::lease::{HostView, Liveness};
 use crate::name::{Epoch, HostName, ObjectName, SessionId};
 use crate::order::{EventId, links};
 use crate::store::{Discard, Discarding, ParkedFailure};
@@ -36,6 +37,8 @@ pub struct WorkerEntry {
     pub session: SessionId,
     /// Moves with every sign of life.
     pub beat: u64,
+    /// How long it may be silent before others take its objects.
+    pub expire: Duration,
     /// When the last one came.
     pub seen_at: Timestamp,
 }
@@ -100,6 +103,7 @@ impl Books {
         &mut self,
         worker: &HostName,
         session: SessionId,
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
         now: Timestamp,
     ) -> Result<WorkerSession, WorkerEntry> {
@@ -109,7 +113,7 @@ impl Books {
             }
             self.leave(&WorkerSession { worker: worker.clone(), id: holder.session });
         }
-        let entry = WorkerEntry { session: session.clone(), beat: 0, seen_at: now };
+        let entry = WorkerEntry { session: session.clone(), beat: 0, expire, seen_at: now };
         self.workers.insert(worker.clone(), entry);
         Ok(WorkerSession { worker: worker.clone(), id: session })
     }
@@ -159,7 +163,7 @@ impl Books {
             session: entry.session.clone(),
             feeds: Vec::new(),
             beat: entry.beat,
-            expire: EXPIRE_UNSAID,
+            expire: entry.expire,
             progress: 0,
             seen_at: entry.seen_at,
             troubles: Vec::new(),

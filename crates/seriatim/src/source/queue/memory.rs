@@ -11,7 +11,7 @@ use super::{
     WorkerSession,
 };
 use crate::clock;
-use crate::lease::{EXPIRE_UNSAID, HostView, Liveness};
+use crate::lease::{HostView, Liveness};
 use crate::name::{HostName, ObjectName, SessionId};
 use crate::order::EventId;
 use crate::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
@@ -72,14 +72,16 @@ impl Queue for MemoryQueue {
     async fn join(
         &self,
         worker: &HostName,
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError> {
-        let joined = self.change(|books| books.join(worker, SessionId::random(), replacing, clock::wall()));
-        joined.map_err(|WorkerEntry { session, beat, .. }| JoinError::NameTaken {
+        let joined =
+            self.change(|books| books.join(worker, SessionId::random(), expire, replacing, clock::wall()));
+        joined.map_err(|WorkerEntry { session, beat, expire, .. }| JoinError::NameTaken {
             host: worker.clone(),
             session,
             beat,
-            expire: EXPIRE_UNSAID,
+            expire,
             liveness: Liveness::Unknown,
         })
     }

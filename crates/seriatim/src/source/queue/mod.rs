@@ -172,10 +172,12 @@ pub trait Queue: Send + Sync + 'static {
     async fn push(&self, object: &ObjectName, events: &[Body]) -> Result<(), PushError>;
 
     /// Enters a worker under its name. [`JoinError::NameTaken`] tells who holds it; with `replacing` set to that holder's
-    /// session and beat, it is replaced unless it has beaten since, and what it held is queued again.
+    /// session and beat, it is replaced unless it has beaten since, and what it held is queued again. `expire` is published: by it
+    /// all others judge this worker ([`HostView::expire`], which is zero for one of an older version, that publishes none).
     async fn join(
         &self,
         worker: &HostName,
+        expire: Duration,
         replacing: Option<(&SessionId, u64)>,
     ) -> Result<WorkerSession, JoinError>;
 

@@ -1,6 +1,7 @@
 //! Signs of life, and taking over from workers that give none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::life::{Life, Phase};
 use crate::clock;
@@ -39,15 +40,20 @@ pub(super) async fn keep(life: Arc<Life>) {
 /// Has the objects of silent workers queued again.
 async fn look_around(life: &Life, watch: &mut Watch) -> Result<(), StoreError> {
     let asked = clock::now();
-    // Workers publish no expiry: each judges the others by its own.
-    let expire = life.settings.leases.expire;
-    let hosts = life.queue.workers().await?.into_iter().map(|worker| HostView { expire, ..worker }).collect();
+    let own = life.settings.leases.expire;
+    let published = |worker: HostView| HostView { expire: published_or(worker.expire, own), ..worker };
+    let hosts = life.queue.workers().await?.into_iter().map(published).collect();
     let view = View { hosts, ..View::default() };
-    for judged in watch.judge(&view, asked, clock::now(), expire).hosts {
+    for judged in watch.judge(&view, asked, clock::now(), own).hosts {
         let seen = judged.host;
         if !judged.live && seen.session != life.session.id && life.queue.recover(&seen).await? {
             tracing::warn!(worker = %seen.name, "is silent: what it held is queued again");
         }
     }
     Ok(())
+}
+
+/// The expiry that a worker is judged by: its own. One of an older version publishes none, and is judged by that of the judge.
+pub(super) fn published_or(published: Duration, own: Duration) -> Duration {
+    if published.is_zero() { own } else { published }
 }

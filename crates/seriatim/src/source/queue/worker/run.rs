@@ -90,19 +90,22 @@ async fn join(queue: &dyn Queue, name: &HostName, expire: Duration) -> Result<Wo
     let mut replacing = None;
     loop {
         let asked = clock::now();
-        match queue.join(name, replacing.as_ref().map(|(session, beat)| (session, *beat))).await {
+        match queue.join(name, expire, replacing.as_ref().map(|(session, beat)| (session, *beat))).await {
             Ok(session) => return Ok(session),
             Err(JoinError::Store(error)) => return Err(error.into()),
-            Err(JoinError::NameTaken { session, beat, host, .. }) => match &silent {
+            Err(JoinError::NameTaken { session, beat, host, expire: of_holder, .. }) => match &silent {
                 None => {
-                    tracing::info!(worker = %host, "the name is taken; waiting until its holder has been silent for {expire:?}");
+                    let patience = keeper::published_or(of_holder, expire);
+                    tracing::info!(worker = %host, "the name is taken; waiting until its holder has been silent for {patience:?}");
                     // It may have given a sign of life just before it was looked at.
                     silent = Some((session, beat, clock::now()));
                 }
                 Some((holder, seen, _)) if *holder != session || *seen != beat => {
                     return Err(WorkerError::NameTaken(host));
                 }
-                Some((_, _, since)) if asked.saturating_duration_since(*since) >= expire => {
+                Some((_, _, since))
+                    if asked.saturating_duration_since(*since) >= keeper::published_or(of_holder, expire) =>
+                {
                     replacing = Some((session, beat))
                 }
                 Some(_) => {}

@@ -100,7 +100,7 @@ async fn a_dead_workers_object_is_taken_over_and_its_event_sent_again_the_same()
     let queue = Arc::new(MemoryQueue::new());
     queue.push(&object("work:1"), &[body(1), body(2)]).await.unwrap();
     // A worker that takes the object and is never heard of again.
-    let dead = queue.join(&HostName::new("dead").unwrap(), None).await.unwrap();
+    let dead = queue.join(&HostName::new("dead").unwrap(), Duration::from_secs(10), None).await.unwrap();
     let Take::Taken(taken) = queue.take(&dead, 1).await.unwrap() else { panic!("nothing to take") };
     let first = taken.events[0].to_json();
     let (sent, begun) = (Sent::default(), crate::clock::now());
@@ -196,4 +196,51 @@ async fn a_worker_that_is_replaced_while_it_closes_ends() {
     let seen = queue.workers().await.unwrap().remove(0);
     assert!(queue.recover(&seen).await.unwrap());
     working.await.expect("it does not panic").unwrap();
+}
+
+fn patience(expire: Duration) -> WorkerSettings {
+    let leases = LeaseSettings { acquire: expire / 20, renew: expire / 4, expire };
+    WorkerSettings {
+        leases,
+        idle: expire / 20,
+        timeout: Duration::from_secs(60),
+        ..WorkerSettings::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_impatient_worker_takes_nothing_from_a_patient_one_that_lives() {
+    let queue = Arc::new(MemoryQueue::new());
+    queue.push(&object("work:1"), &[body(1), body(2)]).await.unwrap();
+    let sent = Sent::default();
+    let first = Arc::new(sent.sender());
+    // Longer than the impatient one waits, and than the patient one is silent between two signs of life.
+    let slow = move |event: Event| {
+        let first = first.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            first.send(event).await
+        }
+    };
+    let patient = Worker::new("patient", queue.clone()).settings(patience(Duration::from_secs(40)));
+    let patient = tokio::spawn(patient.drain(slow));
+    while queue.workers().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let stop = async { tokio::time::sleep(Duration::from_secs(70)).await };
+    let impatient = Worker::new("impatient", queue.clone()).settings(patience(Duration::from_secs(2)));
+    let ended = impatient.run_until(sent.sender(), stop).await.unwrap();
+    assert_eq!(ended.sent, 0, "the patient one lives, and holds the object");
+    assert_eq!(patient.await.unwrap().unwrap().sent, 2);
+    assert_eq!(sent.lines().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_waited_for_as_long_as_its_holder_asked() {
+    let queue = Arc::new(MemoryQueue::new());
+    queue.join(&HostName::new("w").unwrap(), Duration::from_secs(40), None).await.unwrap();
+    let begun = crate::clock::now();
+    let impatient = Worker::new("w", queue.clone()).settings(patience(Duration::from_secs(2)));
+    impatient.drain(Sent::default().sender()).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_secs(40), "{:?}", begun.elapsed());
 }
