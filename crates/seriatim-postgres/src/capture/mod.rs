@@ -26,6 +26,7 @@ mod slices;
 mod sieve;
 mod kind;
 mod books;
+mod looks;
 mod patience;
 mod journal;
 mod log;

@@ -36,7 +36,7 @@ impl Patience {
 }
 
 /// Whether another session's lock was in the way, and nothing else.
-fn in_the_way(fault: &Fault) -> bool {
+pub(crate) fn in_the_way(fault: &Fault) -> bool {
     let Fault::Postgres(cause) = fault else { return false };
     let code = cause.code();
     code == Some(&SqlState::LOCK_NOT_AVAILABLE) || code == Some(&SqlState::T_R_DEADLOCK_DETECTED)

@@ -87,6 +87,9 @@ pub(crate) struct Known {
     /// The partitions, by number.
     #[serde(default)]
     pub partitions: Vec<u32>,
+    /// The lengths of the key's columns that are filled up to their length; -1 for all others.
+    #[serde(default)]
+    pub key_lengths: Vec<i32>,
     /// The triggers as they were made.
     #[serde(default)]
     pub made: Option<Made>,
@@ -125,9 +128,30 @@ impl Known {
             deferrable: table.deferrable,
             identity: table.identity().unwrap_or_default().to_vec(),
             partitions: table.partitions.iter().map(|partition| partition.oid).collect(),
+            key_lengths: columns.iter().map(|column| column.filled_up_to()).collect(),
             made: before.and_then(|known| known.made.clone()),
         })
     }
+
+    /// Whether keys are written in the same way by the types that the columns have now: an object stays in its partition, and is
+    /// known by the same key.
+    pub(crate) fn writes_keys_as(&self, now: &Known) -> bool {
+        let mut types = self.key_types.iter().zip(&now.key_types);
+        let mut lengths = self.key_lengths.iter().zip(&now.key_lengths);
+        types.all(|(before, now)| writes_as(*before, *now)) && lengths.all(|(before, now)| before == now)
+    }
+}
+
+/// Whether every value of the one type is written like the same value of the other.
+fn writes_as(before: u32, now: u32) -> bool {
+    // int8, int2, int4
+    const INTEGERS: [u32; 3] = [20, 21, 23];
+    // text, varchar; and uuid
+    const TEXTS: [u32; 2] = [25, 1043];
+    const UUID: u32 = 2950;
+    before == now
+        || INTEGERS.contains(&before) && INTEGERS.contains(&now)
+        || (TEXTS.contains(&before) || before == UUID) && TEXTS.contains(&now)
 }
 
 /// A consumer as it is written down.

@@ -188,6 +188,25 @@ impl Names {
         attention(what, remedy)
     }
 
+    pub(crate) fn key_retyped(&self) -> SourceError {
+        let what = format!(
+            "feed {}: a key column of {:?} was given a type that writes keys in another way, so changes of an object may be in \
+             another partition than those before them",
+            self.feed, self.table
+        );
+        attention(what, format!("run `seriatim watch {}`, then {}", self.feed, self.read_all_again()))
+    }
+
+    pub(crate) fn partition_emptied(&self, partition: &str) -> SourceError {
+        let what = format!(
+            "feed {}: the new partition {partition} of {:?} was emptied before its TRUNCATE was recorded",
+            self.feed, self.table
+        );
+        let remedy =
+            format!("{}; TRUNCATE a partition a second or more after it is made", self.read_all_again());
+        attention(what, remedy)
+    }
+
     pub(crate) fn inverted(&self) -> SourceError {
         let what = format!(
             "feed {}: one statement changed a row of {:?} more than once (by a function, a trigger or a foreign key that was made \

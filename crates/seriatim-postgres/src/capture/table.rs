@@ -208,6 +208,11 @@ impl Column {
         [114, 3802].contains(&self.base)
     }
 
+    /// The length, among others, that its values are filled up to; -1 when they are not.
+    pub(crate) fn filled_up_to(&self) -> i32 {
+        if self.base == 1042 { self.modifier } else { -1 }
+    }
+
     /// Whether the session of a writer decides how a value is written: its digits, its style of dates.
     pub(crate) fn depends_on_settings(&self) -> bool {
         // float4, float8, interval, money, and whatever may contain one of them or a date as text.

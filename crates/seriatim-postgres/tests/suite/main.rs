@@ -40,6 +40,7 @@ mod journal_model;
 mod journal_backfill;
 mod journal_rewrites;
 mod journal_shapes;
+mod journal_since;
 mod journal_set_back;
 mod journal_equal_keys;
 mod journal_rewatched;

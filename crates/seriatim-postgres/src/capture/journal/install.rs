@@ -26,6 +26,7 @@ const TICK_NOW: &str = include_str!("../../../queries/journal_tick_now.sql");
 const TICK_BEFORE: &str = include_str!("../../../queries/tick_before.sql");
 const INVERTED_FORGET: &str = include_str!("../../../queries/journal_inverted_forget.sql");
 const FLOOR: &str = include_str!("../../../queries/capture_floor.sql");
+const PART_EMPTIED: &str = include_str!("../../../queries/journal_part_emptied.sql");
 const WATERMARK_NOTE: &str = include_str!("../../../queries/watermark_note.sql");
 const WATERMARK_TAKE: &str = include_str!("../../../queries/watermark_take.sql");
 
@@ -113,7 +114,7 @@ async fn reopened(
     }
     match wrong {
         _ if watched.triggers && !watched.is_outdated() => {}
-        Wrong::Refuse if !watched.triggers => return Err(names.triggers_gone().into()),
+        Wrong::Refuse if !watched.triggers => return Err(watched.lost(names).into()),
         _ => make_anew(base, client, registration.capture).await?,
     }
     match wrong {
@@ -232,11 +233,35 @@ pub(super) async fn make_anew(
     transaction.batch_execute(&base.database.sql(&watched.sql().make_anew())).await?;
     registry::note_known(&transaction, &base.database, id, &watched.known).await?;
     note_made(&transaction, base, id).await?;
-    if !watched.triggers {
+    // By now nobody writes to them, until the commit.
+    let emptied = emptied_partition(base, &transaction, &watched).await?;
+    if !watched.triggers || emptied.is_some() {
         refuse_what_is_before(base, &transaction, id).await?;
     }
     transaction.commit().await?;
-    Ok(())
+    match emptied {
+        Some(partition) => Err(names.partition_emptied(&partition).into()),
+        None => Ok(()),
+    }
+}
+
+/// A partition that was not known, and that lost rows before it had its trigger for TRUNCATE.
+async fn emptied_partition(
+    base: &Base,
+    client: &impl GenericClient,
+    watched: &Watched,
+) -> Result<Option<String>, Fault> {
+    let (known, id) = (&watched.entry.known.partitions, watched.entry.id);
+    let unknown =
+        watched.table.partitions.iter().filter(|part| !known.is_empty() && !known.contains(&part.oid));
+    for partition in unknown {
+        let sql = PART_EMPTIED.replace("journal_N", &format!("journal_{id}"));
+        let sql = base.database.sql(&sql).replace("{partition}", &partition.quoted);
+        if client.query_one(&sql, &[&partition.oid]).await?.get(0) {
+            return Ok(Some(partition.quoted.clone()));
+        }
+    }
+    Ok(None)
 }
 
 /// Positions from before this moment are refused from now on.

@@ -29,6 +29,8 @@ use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limi
 use super::fault::Fault;
 use super::image::Images;
 use super::kind::{Base, Capturing, Wrong};
+use super::looks::Looks;
+use super::patience::in_the_way;
 use super::registry;
 use super::sieve::Sieve;
 use super::slices::Slices;
@@ -67,6 +69,7 @@ struct State {
     shapes: Mutex<Option<Arc<Shapes>>>,
     /// The batch that was read last, and the capture that it is of.
     batch: Mutex<Option<(i64, Batch)>>,
+    looks: Looks,
 }
 
 /// What a read knows of the end of the journal.
@@ -134,13 +137,14 @@ impl State {
         let names = &base.settings.names;
         if watched::fingerprint(client, known.table.oid).await? == known.fingerprint {
             known.table.refuse_namesake(client, names).await?;
+            self.looks.done();
             return Ok(known.clone());
         }
         let id = known.entry.id;
         let found = Watched::by_id(client, base, id).await?.ok_or_else(|| names.not_installed())?;
         found.table.refuse_namesake(client, names).await?;
         if !found.triggers {
-            return Err(names.triggers_gone().into());
+            return Err(found.lost(names).into());
         }
         if found.is_outdated() {
             install::make_anew(base, client, id).await?;
@@ -148,6 +152,7 @@ impl State {
         let found = Watched::by_id(client, base, id).await?.ok_or_else(|| names.not_installed())?;
         let found = Arc::new(found);
         self.know(Some(found.clone()));
+        self.looks.done();
         Ok(found)
     }
 
@@ -183,6 +188,16 @@ impl State {
         mut sought: Option<Sought>,
     ) -> Result<Read, Fault> {
         let mut watched = self.watched(base, client).await?;
+        if self.looks.due() {
+            // A reader that is behind may not come to the end, where it looks, for long.
+            watched = match self.looked_after(base, client, &watched).await {
+                Err(fault) if in_the_way(&fault) => {
+                    self.looks.put_off();
+                    watched
+                }
+                looked => looked?,
+            };
+        }
         loop {
             let registration = match &group.at.filling {
                 Some(filling) => {
@@ -302,7 +317,7 @@ impl Capturing for Journal {
             }
             if registry::consumers(&client, &base.database, watched.entry.id).await? > 0 {
                 // Somebody reads it already, who is refused until it is mended.
-                return Err(base.settings.names.triggers_gone().into());
+                return Err(watched.lost(&base.settings.names).into());
             }
         }
         if base.settings.with_existing {

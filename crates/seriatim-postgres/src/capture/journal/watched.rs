@@ -24,8 +24,10 @@ pub(super) struct Watched {
     pub table: Table,
     /// What its triggers should know.
     pub known: Known,
-    /// All triggers are there, and none is disabled or has been for a while.
+    /// All triggers are there, none is disabled or has been for a while, and all keys are written as before.
     pub triggers: bool,
+    /// A column of the key has a type that writes keys in another way.
+    retyped: bool,
     /// Another one means that the table must be looked at again.
     pub fingerprint: String,
 }
@@ -70,10 +72,17 @@ impl Watched {
         let found = Triggers::read(client, table.oid, entry.id).await?;
         // Those that were made for another table, or by another version, are made anew: only that they are there counts.
         let expected = if entry.known == known { Journal::expected_triggers(&known) } else { 4 };
+        let retyped = !entry.known.writes_keys_as(&known);
         let triggers = found.on_the_table >= expected
             && found.all_enabled
+            && !retyped
             && entry.known.made.as_ref().is_none_or(|made| found.are_as(made));
-        Ok(Watched { entry, table, known, triggers, fingerprint })
+        Ok(Watched { entry, table, known, triggers, retyped, fingerprint })
+    }
+
+    /// Why changes may be missing, or may not be where the object's others are.
+    pub(super) fn lost(&self, names: &Names) -> SourceError {
+        if self.retyped { names.key_retyped() } else { names.triggers_gone() }
     }
 
     /// The columns that name a row, with the names that each has or had, newest first; empty when none do.
