@@ -1,12 +1,13 @@
 -- A journal's sequence that somebody sets back (setval, restart): it goes on above the ids that were given, and readers find the changes that
 -- got lower ones in between (journal_batch.sql).
 
--- Lets a journal's ids go on after this one.
-create function seriatim.journal_set_forward(which bigint, last_id bigint) returns void
+-- Lets a journal's ids go on from this one, which no tick has had. Others see that at once, so until the tick with this id is committed they
+-- know that there is more to come.
+create function seriatim.journal_set_forward(which bigint, id bigint) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-    raise warning 'the sequence of journal % was set back: it goes on after %', which, last_id;
-    perform setval(format('seriatim.journal_%s_id', which)::regclass, last_id);
+    raise warning 'the sequence of journal % was set back: it goes on from %', which, id;
+    perform setval(format('seriatim.journal_%s_id', which)::regclass, id);
 end
 $$;
 
@@ -80,7 +81,7 @@ begin
         end if;
         if late or one.newest <> one.max_id then
             moved := moved || one.id;
-            max_ids := max_ids || greatest(one.newest, one.max_id);
+            max_ids := max_ids || case when one.newest < one.max_id then one.max_id + 1 else one.newest end;
         end if;
     end loop;
     -- Not before all sequences are read: that gives this transaction its number.
@@ -118,8 +119,8 @@ begin
     newest := coalesce(pg_sequence_last_value(format('seriatim.journal_%s_id', which)::regclass), 0);
     last_id := coalesce((select t.max_id from seriatim.tick t where t.capture = which order by t.n desc limit 1), 0);
     if newest < last_id then
-        perform seriatim.journal_set_forward(which, last_id);
-        newest := last_id;
+        newest := last_id + 1;
+        perform seriatim.journal_set_forward(which, newest);
     end if;
     insert into seriatim.tick (capture, n, snapshot, max_id, horizon, at)
     values (which, seriatim.next_tick(which), taken, newest,

@@ -3,7 +3,7 @@
 use seriatim::change::Change;
 use seriatim::source::{Feed, SourceError, Start};
 
-use crate::journal_kit::{Follower, LIMIT, ORDERS, Shop};
+use crate::journal_kit::{Follower, LIMIT, ORDERS, Shop, run};
 
 /// A journal that has given the ids up to 20, all of them read.
 async fn at_twenty() -> (Shop, Follower) {
@@ -26,6 +26,10 @@ async fn all(follower: &mut Follower) -> Result<Vec<Change>, SourceError> {
     }
 }
 
+/// Keeps the sequencer from setting things right in between.
+const HOLD: &str = "select pg_advisory_lock(hashtextextended('seriatim.journal_tick', 0))";
+const LET_GO: &str = "select pg_advisory_unlock_all()";
+
 #[tokio::test]
 async fn changes_that_got_ids_of_before_stop_the_feed() {
     for set_back in [
@@ -35,7 +39,9 @@ async fn changes_that_got_ids_of_before_stop_the_feed() {
         "begin; select setval('seriatim.journal_1_id', 12); update orders set amount = 1; commit",
     ] {
         let (shop, mut follower) = at_twenty().await;
-        shop.sql(set_back).await;
+        for sql in [HOLD, set_back, LET_GO] {
+            shop.sql(sql).await;
+        }
         let error = all(&mut follower).await.map(|changes| changes.len()).unwrap_err().to_string();
         assert!(error.contains("journal_1_id") && error.contains("was set back"), "{set_back}: {error}");
         assert!(all(&mut follower).await.is_err(), "and it stays there");
@@ -47,6 +53,21 @@ async fn changes_that_got_ids_of_before_stop_the_feed() {
         let changes = all(&mut follower).await.unwrap();
         assert!(changes.len() == 1 && changes[0].id > 20, "{changes:?}");
     }
+}
+
+#[tokio::test]
+async fn changes_that_got_ids_of_before_and_commit_late_stop_the_feed() {
+    let (shop, mut follower) = at_twenty().await;
+    let late = shop.session().await;
+    shop.sql(HOLD).await;
+    shop.sql("select setval('seriatim.journal_1_id', 12)").await;
+    run(&late, "begin; update orders set amount = 1 where id = 7").await;
+    shop.sql("select setval('seriatim.journal_1_id', 30); update orders set amount = 1 where id = 8").await;
+    shop.sql(LET_GO).await;
+    assert_eq!(all(&mut follower).await.unwrap().len(), 1);
+    run(&late, "commit").await;
+    let error = all(&mut follower).await.map(|changes| changes.len()).unwrap_err().to_string();
+    assert!(error.contains("was set back"), "{error}");
 }
 
 #[tokio::test]

@@ -113,7 +113,12 @@ impl Pass<'_> {
             // Where the first of them are is not known, and nearly always there are few: one statement finds them all. Where
             // there are many, it finds the first ones, and later reads go on from there.
             let step = if inside.is_none() { upto } else { self.few_ids(&progress) };
-            if !self.steps(Stage::Late, upto, step, &mut progress, emit).await? {
+            let most = progress.left;
+            let whole = self.steps(Stage::Late, upto, step, &mut progress, emit).await?;
+            if progress.left < most || !whole {
+                self.refuse_misplaced(batch).await?;
+            }
+            if !whole {
                 if inside.is_none()
                     && let Some(earlier) = self.before_the_largest(batch).await?
                 {

@@ -5,6 +5,7 @@ use super::super::position::Live;
 use super::Pass;
 
 const BATCH: &str = include_str!("../../../../queries/journal_batch.sql");
+const MISPLACED: &str = include_str!("../../../../queries/journal_misplaced.sql");
 const BEFORE_THE_LARGEST: &str = include_str!("../../../../queries/journal_before_largest.sql");
 
 /// What lies between two ticks. It never changes.
@@ -87,6 +88,14 @@ impl Pass<'_> {
             xmin: row.get(3),
             late: row.get(5),
         }))
+    }
+
+    /// Refuses late changes whose ids say that the journal's sequence was set back.
+    pub(super) async fn refuse_misplaced(&self, batch: &Batch) -> Result<(), Fault> {
+        let id = self.watched.entry.id;
+        let statement = self.client.prepare_cached(&self.sql(MISPLACED)).await?;
+        let misplaced = self.client.query_one(&statement, &[&id, &batch.from, &batch.late]).await?.get(0);
+        if misplaced { Err(self.base.settings.names.set_back(id).into()) } else { Ok(()) }
     }
 
     /// Where a batch begins with more changes of late transactions than one read takes: what lies before the tick that first
