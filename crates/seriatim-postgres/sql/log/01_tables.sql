@@ -29,6 +29,15 @@ create table if not exists seriatim.log (
 -- The names that the key's columns had in the table when the functions were last made: by these a dump is mended.
 alter table seriatim.log add column if not exists key_now text[];
 
+-- The triggers as they were made (see log_triggers): one that was written since may have been disabled for a while.
+alter table seriatim.log add column if not exists made jsonb;
+
+-- How far the numbers of logs went that are gone.
+create table if not exists seriatim.log_watermark (
+    one boolean primary key default true check (one),
+    id  bigint  not null
+);
+
 -- Who reads a log. What a consumer still has to see stays where it is until it has passed it.
 create table if not exists seriatim.log_consumer (
     log       int    not null references seriatim.log on delete cascade,

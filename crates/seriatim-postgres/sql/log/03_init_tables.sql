@@ -13,6 +13,7 @@ declare
     entry seriatim.log;
     index_oid oid := seriatim.log_key_index(watched, key);
     table_name text := (select c.relname from pg_class c where c.oid = watched);
+    last_number bigint := seriatim.log_last_number();
     reserved text[] := array['modified_seq_id', 'modified_at', 'deleted', 'listed', 'changed', 'pinned'];
 begin
     select * into entry from seriatim.log l where l.watched = log_init_tables.watched;
@@ -74,6 +75,12 @@ begin
         $sql$);
     end if;
     perform seriatim.log_make_view(entry);
+    if last_number > 0 then
+        -- Positions of a log that is gone say nothing about this one.
+        update seriatim.log l set repairs = floor(random() * 1000000000)::int + 1,
+            repaired = setval(format('seriatim.%I', entry.name || '_seq')::regclass, last_number + 1)
+        where l.id = entry.id;
+    end if;
     insert into seriatim.log_pass (log, n, floor, late)
     select entry.id, 0, pg_snapshot_xmin(pg_current_snapshot()), '{}';
     return entry.name;

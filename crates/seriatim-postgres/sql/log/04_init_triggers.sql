@@ -153,6 +153,7 @@ begin
         create trigger seriatim_log_update after update on {watched} referencing old table as old_rows new table as new_rows
             for each statement execute function seriatim."{log}_update"();
     $sql$ end);
+    perform seriatim.log_note_triggers(entry);
 end $$;
 
 -- Makes the triggers for deletes and TRUNCATE, for a log without a foreign key.
@@ -182,6 +183,7 @@ begin
         execute seriatim.log_sql(entry, 'create trigger seriatim_log_truncate before truncate on {part} '
             'execute function seriatim."{log}_truncate"()', jsonb_build_object('part', part::text));
     end loop;
+    perform seriatim.log_note_triggers(entry);
 end $$;
 
 -- By schema and table, as migrations write it.

@@ -11,6 +11,9 @@ begin
     if not found then
         return;
     end if;
+    if to_regclass(format('seriatim.%I', entry.name || '_seq')) is not null then
+        perform seriatim.log_note_number(pg_sequence_last_value(format('seriatim.%I', entry.name || '_seq')::regclass));
+    end if;
     -- The triggers go with the functions that they call.
     for fun in select p.oid::regprocedure from pg_proc p
         where p.pronamespace = (select c.relnamespace from pg_class c where c.oid = 'seriatim.log'::regclass)
@@ -30,6 +33,15 @@ end $$;
 -- What is wrong with a log, one sentence each. None when all is well.
 create or replace function seriatim.log_problems(watched regclass) returns setof text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+    return query select * from seriatim.log_faults(watched);
+    return query select format('TRUNCATE of partition %s is not noted: it has no trigger seriatim_log_truncate', p)
+        from seriatim.log_unguarded(watched) p;
+end $$;
+
+-- The same, without that about partitions that are new (see log_init_partitions).
+create or replace function seriatim.log_faults(watched regclass) returns setof text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     entry seriatim.log := seriatim.log_entry(watched);
 begin
@@ -47,9 +59,16 @@ begin
         where not exists (select 1 from pg_trigger t
             where t.tgrelid = watched and t.tgname = 'seriatim_log_' || e.event and t.tgenabled in ('O', 'A'));
     return query
-        select format('TRUNCATE of partition %s is not noted: it has no trigger seriatim_log_truncate', p.relid)
-        from pg_partition_tree(watched) p where entry.deletes and p.relid <> watched and not exists (
-            select 1 from pg_trigger t where t.tgrelid = p.relid and t.tgname = 'seriatim_log_truncate');
+        select format('trigger %s of table %s was changed since it was made: it may have been disabled for a while',
+                      t.tgname, t.tgrelid::regclass)
+        from seriatim.log_triggers(entry) now (made), jsonb_each_text(now.made) n
+        join jsonb_each_text(entry.made) m on m.key = n.key and m.value <> n.value
+        join pg_trigger t on t.oid::text = n.key
+        where now.made -> 'major' = entry.made -> 'major';
+    return query
+        select format('trigger %s of partition %s is disabled', t.tgname, t.tgrelid::regclass)
+        from pg_partition_tree(watched) p join pg_trigger t on t.tgrelid = p.relid
+        where p.relid <> watched and starts_with(t.tgname::text, 'seriatim_log_') and t.tgenabled not in ('O', 'A');
 end $$;
 
 -- Puts the triggers of a log back. What happened without them is not known, so that only reading everything again helps:
@@ -85,6 +104,7 @@ begin
     if entry.deletes then
         perform seriatim.log_init_delete_trigger(watched);
     end if;
+    update seriatim.log l set made = seriatim.log_triggers(l) where l.id = entry.id;
     -- A number that nobody can have reached before.
     head := nextval(format('seriatim.%I', entry.name || '_seq')::regclass);
     update seriatim.log l set repairs = l.repairs + 1, repaired = head,

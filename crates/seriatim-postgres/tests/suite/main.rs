@@ -58,6 +58,7 @@ mod log_tables;
 mod log_backfill;
 mod log_sql;
 mod log_restored;
+mod log_since;
 mod log_hidden;
 mod table_names;
 mod privileges;

@@ -5,7 +5,7 @@ use seriatim::source::{Install, Start};
 use seriatim_postgres::tokio_postgres::Client;
 use seriatim_postgres::{Database, PostgresGateState, PostgresQueue, PostgresStore};
 
-use crate::log_kit::{Follower, Shop, consumer};
+use crate::log_kit::{Follower, Shop, consumer, told};
 use crate::support::client;
 
 const TABLES: &str = "create table plain (id bigint primary key, n int not null, t text);
@@ -219,6 +219,7 @@ async fn a_logs_triggers_note_nothing_of_another_table() {
 #[tokio::test]
 async fn the_owner_of_a_watched_table_makes_partitions_without_any_right_of_seriatims() {
     let shop = everything().await;
+    let mut parted = Follower::open(shop.source().log("parted").partitions(1), Start::Now).await;
     let intruder = Intruder::in_shop(&shop).await;
     shop.sql(&format!(
         "revoke usage on schema seriatim from {0}; grant create on schema public to {0}",
@@ -233,6 +234,7 @@ async fn the_owner_of_a_watched_table_makes_partitions_without_any_right_of_seri
         intruder.must(&part).await;
         intruder.must(&format!("insert into public.{table}_high values (150, 1, 'a')")).await;
     }
+    assert_eq!(told(&parted.drain().await), [r#"upsert {"id":150}"#]);
     let noted = shop.texts("select format('select count(*) from seriatim.journal_%s', id) from seriatim.capture where relation = 'parted_journalled'::regclass").await;
     assert_eq!(shop.number(&noted[0]).await, 1);
 }

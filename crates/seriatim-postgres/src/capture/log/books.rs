@@ -28,7 +28,8 @@ pub(super) const COMPONENT: Component = Component {
         include_str!("../../../sql/log/09_process.sql"),
         include_str!("../../../sql/log/10_drop.sql"),
         include_str!("../../../sql/log/11_tick.sql"),
-        include_str!("../../../sql/log/12_upgrade.sql"),
+        include_str!("../../../sql/log/12_since.sql"),
+        include_str!("../../../sql/log/13_upgrade.sql"),
     ],
     upgrade: Upgrade::All,
 };

@@ -11,8 +11,10 @@ use super::place::{Place, Rows};
 use crate::capture::fault::Fault;
 use crate::capture::kind::{Base, Wrong};
 use crate::capture::names::{Kind, literal, quoted};
+use crate::capture::patience::in_the_way;
 use crate::capture::registry::{self, Known, Registration};
 use crate::capture::table::Table;
+use crate::database::Client;
 use crate::migrate;
 
 const SUCCEED: &str = include_str!("../../../queries/log_succeed.sql");
@@ -32,6 +34,10 @@ const FORGET: &str = include_str!("../../../queries/log_forget.sql");
 const REGISTER: &str = include_str!("../../../queries/log_register.sql");
 const NOW: &str = include_str!("../../../queries/time_now_number.sql");
 const PROBLEMS: &str = include_str!("../../../queries/log_problems.sql");
+const FAULTS: &str = include_str!("../../../queries/log_faults.sql");
+const HAS_FAULTS: &str = include_str!("../../../queries/log_has_faults.sql");
+const NEW_PARTITIONS: &str = include_str!("../../../queries/log_new_partitions.sql");
+const INIT_PARTITIONS: &str = include_str!("../../../queries/log_init_partitions.sql");
 const HIDES_ROWS: &str = include_str!("../../../queries/table_hides_rows.sql");
 const REBIND: &str = include_str!("../../../queries/capture_rebind.sql");
 const REPAIR: &str = include_str!("../../../queries/log_repair.sql");
@@ -167,7 +173,10 @@ async fn put_in_order(
     };
     refuse_unfit(base, &there().await?)?;
     match wrong {
-        Wrong::Refuse => refuse_problems(transaction, base, table.oid).await?,
+        Wrong::Refuse => {
+            guard_partitions(transaction, base, table.oid).await?;
+            refuse_problems(transaction, base, table.oid).await?;
+        }
         Wrong::Repair => repair(transaction, base, table.oid).await?,
     }
     // By now its columns have the numbers that they have in the table, also after a restore.
@@ -380,7 +389,9 @@ fn refuse_unfit(base: &Base, state: &State) -> Result<(), SourceError> {
 }
 
 async fn problems(client: &impl GenericClient, base: &Base, table: u32) -> Result<Vec<String>, Fault> {
-    let sql = base.database.sql(PROBLEMS);
+    // A check does not bring a database of before up to date.
+    let by_now = client.query_one(&*base.database.sql(HAS_FAULTS), &[]).await?.get(0);
+    let sql = base.database.sql(if by_now { FAULTS } else { PROBLEMS });
     Ok(client.query(&*sql, &[&table]).await?.iter().map(|row| row.get(0)).collect())
 }
 
@@ -402,6 +413,46 @@ async fn refuse_hidden(client: &impl GenericClient, base: &Base, table: u32) -> 
         true => Err(base.settings.names.rows_hidden_from_log().into()),
         false => Ok(()),
     }
+}
+
+/// Whether all partitions have the log's triggers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guarded {
+    All,
+    /// Writers are in the way.
+    NotYet,
+}
+
+/// Looks whether all is as the log needs it. A partition that is new gets the triggers that it lacks, as soon as its writers let it.
+pub(super) async fn look_after(client: &mut Client, base: &Base, table: u32) -> Result<Guarded, Fault> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(PATIENCE).await?;
+    let guarded = match guard_partitions(&transaction, base, table).await {
+        Err(fault) if in_the_way(&fault) => {
+            tracing::info!(table = %base.settings.names.table, "a new partition is in use: TRUNCATE of it is not noted yet");
+            transaction.rollback().await?;
+            Guarded::NotYet
+        }
+        guarded => {
+            guarded?;
+            transaction.commit().await?;
+            Guarded::All
+        }
+    };
+    refuse_problems(&*client, base, table).await?;
+    Ok(guarded)
+}
+
+async fn guard_partitions(client: &impl GenericClient, base: &Base, table: u32) -> Result<(), Fault> {
+    let found = client.query_one(&*base.database.sql(NEW_PARTITIONS), &[&table]).await?;
+    if let Some(partition) = found.get::<_, Option<String>>(1) {
+        let grant = format!("grant trigger on {partition} to current_user");
+        return Err(base.settings.names.missing_grant("of this feed", &grant).into());
+    }
+    if found.get(0) {
+        client.query_one(&*base.database.sql(INIT_PARTITIONS), &[&table]).await?;
+    }
+    Ok(())
 }
 
 async fn repair(client: &impl GenericClient, base: &Base, table: u32) -> Result<(), Fault> {

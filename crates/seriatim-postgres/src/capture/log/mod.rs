@@ -28,10 +28,12 @@ use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limi
 
 use super::fault::Fault;
 use super::kind::{Base, Capturing, Wrong};
+use super::looks::Looks;
 use super::table::Table;
 use crate::database::Client;
 use crate::sequencer::Subject;
 use books::{State, Watched, consumer_name, head, place};
+use install::Guarded;
 use place::Rows;
 use shown::Shown;
 
@@ -60,6 +62,7 @@ pub(super) struct Log {
     shown: Shown,
     /// How many reads in a row did not see the end, though it was near.
     unsure: AtomicU32,
+    looks: Looks,
 }
 
 impl Log {
@@ -102,7 +105,15 @@ impl Log {
         limit: Limit,
         unnumbered: Unnumbered,
     ) -> Result<Option<Vec<Slice>>, Fault> {
-        let client = base.database.reader().await?;
+        let mut client = base.database.reader().await?;
+        if self.looks.due()
+            && let Some(oid) = self.known_table()
+        {
+            match install::look_after(&mut client, base, oid).await? {
+                Guarded::All => self.looks.done(),
+                Guarded::NotYet => self.looks.put_off(),
+            }
+        }
         self.shown.refuse_beyond(&client, base, cursors).await?;
         let Some(slices) = read::read(self, base, &client, cursors, limit, unnumbered).await? else {
             return Ok(None);
@@ -120,7 +131,12 @@ impl Log {
         self.unsure.store(0, Ordering::Relaxed);
     }
 
+    fn known_table(&self) -> Option<u32> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(oid, _)| *oid)
+    }
+
     fn forget(&self) {
+        self.looks.forget();
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

@@ -6,6 +6,9 @@ begin
     for entry in select * from seriatim.log loop
         begin
             perform seriatim.log_freshen(entry);
+            if entry.made is null then
+                perform seriatim.log_note_triggers(entry);
+            end if;
         exception when others then
             raise warning 'log % is left as it is: %', entry.name, sqlerrm;
         end;
