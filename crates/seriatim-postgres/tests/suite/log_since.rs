@@ -1,5 +1,7 @@
 //! What happens to a log's table and triggers while it is watched, and to its numbers when it is watched again.
 
+use std::time::Duration;
+
 use seriatim::source::{Feed, Install, Installed, Limit, Start};
 
 use crate::journal_kit;
@@ -84,6 +86,26 @@ async fn a_partition_that_is_emptied_before_anybody_saw_it_has_its_rows_deleted(
             [r#"{"id":1}"#],
             "{emptied}"
         );
+    }
+}
+
+/// Most of the time the partition is emptied between two looks at the table.
+#[tokio::test]
+async fn rows_that_were_told_of_a_new_partition_are_deleted_with_it() {
+    let shop = Shop::with(PARTS).await;
+    let mut follower =
+        Follower::open(shop.source().log("orders").partitions(1).with_deletes(), Start::Now).await;
+    shop.sql("insert into orders values (1, 1)").await;
+    follower.drain().await;
+    follower.drain().await;
+    shop.sql("create table orders_2 partition of orders for values from (10) to (20); insert into orders values (11, 1)").await;
+    follower.drain().await;
+    assert_eq!(follower.states.len(), 2);
+    shop.sql("truncate orders_2").await;
+    let end = seriatim::clock::now() + Duration::from_secs(20);
+    while follower.states.len() > 1 {
+        follower.drain().await;
+        assert!(seriatim::clock::now() < end, "{:?}", follower.states);
     }
 }
 
