@@ -133,9 +133,18 @@ fn trigger(table: &str, on: &str, kind: Kind, at: usize, random: &mut Rng) -> St
     let (constraint, deferrable) =
         if deferred { ("constraint ", "deferrable initially deferred ") } else { ("", "") };
     let depth = random.u8(1..4);
+    // One that runs at the commit is in no other: it would go on for ever. So its turns in a transaction are counted.
+    let turns = "coalesce(nullif(current_setting('random.turns', true), '')::int, 0)";
+    let (often, counted) = match deferred {
+        true => (
+            format!("{turns} < 8"),
+            format!("perform set_config('random.turns', ({turns} + 1)::text, true); "),
+        ),
+        false => (format!("pg_trigger_depth() <= {depth}"), String::new()),
+    };
     format!(
         "create function \"{name}{on}{at}\"() returns trigger language plpgsql as $$ begin
-             if pg_trigger_depth() <= {depth} then {writes}; end if;
+             if {often} then {counted}{writes}; end if;
              return case when tg_op = 'DELETE' then old else new end; end $$;\n\
          create {constraint}trigger \"{name}{at}\" {} {events} on {on} {deferrable}for each {} execute function \"{name}{on}{at}\"();\n",
         if before { "before" } else { "after" },
