@@ -12,6 +12,7 @@ use seriatim::handler::Handler;
 use seriatim::lease::{Lease, LeaseId};
 use seriatim::name::SessionId;
 use seriatim::source::queue::{Event, Sender};
+use seriatim::store::DoneAbove;
 use seriatim::value::{Columns, Key, Row, Value};
 use seriatim::{Change, Context, Epoch, Failure, FeedName, Op, Partition, Position};
 
@@ -32,7 +33,8 @@ impl HandledEvents {
 
     fn context(&self, position: Position) -> Context {
         let id = LeaseId { feed: self.feed.clone(), partition: Partition(0) };
-        let lease = Lease { id, session: SessionId::random(), epoch: Epoch(0), position };
+        let lease =
+            Lease { id, session: SessionId::random(), epoch: Epoch(0), position, done: DoneAbove::default() };
         Context::new(Arc::new(lease), self.timeout)
     }
 }

@@ -354,3 +354,50 @@ fn postgresql_can_be_measured_without_a_url() {
     assert_eq!(rows.iter().map(|row| row["name"].as_str().unwrap()).collect::<Vec<_>>(), names);
     assert!(rows[2]["p50_ms"].as_f64().unwrap() <= rows[2]["p99_ms"].as_f64().unwrap(), "{report}");
 }
+
+#[test]
+fn what_was_answered_before_a_slow_change_of_its_batch_does_not_come_again() {
+    let slow = "if key == 30 and first('slow'): time.sleep(1000)\nok()";
+    let shop = shop("batch = 50\nconcurrency = 1", slow);
+    shop.reconfigure("partitions = 2", "partitions = 1");
+    let more = "with recursive more (n) as (select 1 union all select n + 1 from more where n < 97) \
+                insert into orders (amount) select n from more";
+    shop.sql(more);
+    let running = Running::start(&shop, "run");
+    eventually("it comes to the slow one", || keys(&shop).iter().any(|key| key == "30"), || running.log());
+    let told = || -> bool {
+        let sql = "select coalesce(max(done_above), '') <> '' from seriatim_lease";
+        shop.connect().query_row(sql, (), |row| row.get(0)).unwrap()
+    };
+    eventually("a checkpoint tells of those before it", told, || running.log());
+    drop(running);
+    run_once(&shop).expect(0, &[]);
+    let mut handled = keys(&shop);
+    let again: Vec<&String> =
+        handled.iter().skip(30).filter(|key| key.parse::<u32>().unwrap() < 30).collect();
+    assert!(again.is_empty(), "{again:?}");
+    handled.sort();
+    handled.dedup();
+    assert_eq!(handled.len(), 100);
+}
+
+#[test]
+fn a_child_that_does_not_look_at_its_input_dies_with_its_host() {
+    // What it starts dies, too.
+    let busy = "ok()\nsubprocess.Popen(['sleep', '1000'])\nwhile True: note('busy', ''); time.sleep(0.01)";
+    let shop = shop("", busy);
+    let running = Running::start(&shop, "run");
+    eventually("it is busy", || !lines(&shop, "busy").is_empty(), || running.log());
+    let child: i32 = lines(&shop, "pids")[0].parse().unwrap();
+    let lives = |child| test_kill_process(Pid::from_raw(child).unwrap()).is_ok();
+    assert!(lives(child));
+    drop(running);
+    eventually("the child is dead", || !lives(child), || "it works on".to_owned());
+    let group = format!("-g {child}");
+    let left = || std::process::Command::new("pgrep").args(group.split(' ')).output().unwrap().stdout;
+    eventually(
+        "all that it started is",
+        || left().is_empty(),
+        || String::from_utf8_lossy(&left()).into_owned(),
+    );
+}

@@ -25,6 +25,7 @@ mod running;
 mod secrets;
 mod command;
 mod webhook;
+mod comes_again;
 mod postgres;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;

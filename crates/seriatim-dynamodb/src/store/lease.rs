@@ -5,7 +5,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use seriatim::change::Position;
 use seriatim::lease::{Lease, LeaseId, LeaseView, Owner};
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId};
-use seriatim::store::{CheckpointError, Release, StoreError};
+use seriatim::store::{CheckpointError, DoneAbove, Release, StoreError};
 
 use super::DynamoDbStore;
 use super::keys::LeasePlace;
@@ -17,6 +17,8 @@ use crate::write::{Update, Written};
 #[derive(Clone, Debug)]
 pub(super) struct LeaseItem {
     pub view: LeaseView,
+    /// What is handled beyond its position.
+    pub done: DoneAbove,
     /// How often what is parked in the partition has changed.
     pub steps: u64,
     /// What is still to be carried out: its name, and in how many pieces it is written down.
@@ -67,7 +69,7 @@ pub(super) fn rewound(place: &LeasePlace, seen: &LeaseView, position: &Position)
     let update = moved(Update::of(place.key()))
         .set("leaseEpoch = :next", ":next", number(seen.epoch.next().0))
         .set("checkpointAt = :position", ":position", text(&position.to_string()));
-    as_seen(update.remove("heldBy").remove("sessionId").remove("handOverTo"), seen)
+    as_seen(update.remove("heldBy").remove("sessionId").remove("handOverTo").remove("doneAbove"), seen)
         .and_if("leaseVersion = :version")
         .value(":version", number(seen.version))
 }
@@ -107,6 +109,7 @@ impl DynamoDbStore {
                 hand_over_to: host("handOverTo"),
                 asked: number_of(item, "askedTimes")?,
             },
+            done: optional_text(item, "doneAbove").unwrap_or_default().parse().map_err(foreign)?,
             steps: number_of(item, "parkSteps")?,
             plan: plan.zip(optional_number(item, "planPieces")?),
             last_plan: optional_text(item, "lastPlan").map(str::to_owned),

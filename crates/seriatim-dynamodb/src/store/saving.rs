@@ -158,6 +158,10 @@ impl DynamoDbStore {
         };
         let position = text(&checkpoint.position.to_string());
         let update = moved(Update::of(place.key())).set("checkpointAt = :position", ":position", position);
+        let update = match checkpoint.done.to_text() {
+            Some(done) => update.set("doneAbove = :done", ":done", text(&done)),
+            None => update.remove("doneAbove"),
+        };
         let update = as_owned(update, lease);
         if checkpoint.unparked.is_empty() && checkpoint.parked.is_empty() {
             return match self.update("checkpointing in", update).await? {

@@ -137,8 +137,9 @@ impl DynamoDbStore {
             }
             self.tear_up_before(&wanted.place, &item).await?;
         }
-        let (epoch, position) = (item.view.epoch, item.view.position);
-        Ok((wanted.answer, Lease { id: item.view.id, session: session.id.clone(), epoch, position }))
+        let LeaseItem { view, done, .. } = item;
+        let (id, epoch, position) = (view.id, view.epoch, view.position);
+        Ok((wanted.answer, Lease { id, session: session.id.clone(), epoch, position, done }))
     }
 
     /// The condition that a session still has its name.

@@ -11,6 +11,7 @@ use tokio::process::{ChildStderr, ChildStdin};
 use tokio::task::JoinHandle;
 
 use super::ear::Ear;
+use super::guard::Guard;
 use super::{CommandSettings, program};
 
 /// A longer line of its standard error is logged in parts.
@@ -72,7 +73,8 @@ impl Child {
         let last_words = Arc::new(Mutex::new(String::new()));
         let stderr = process.stderr.take();
         let listening = tokio::spawn(listen(stderr, settings.feed.clone(), Arc::clone(&last_words)));
-        Ok(Child { process, group: Group(Some(id)), stdin, stdout, listening, last_words })
+        let group = Group { id: Some(id), guard: Guard::over(id) };
+        Ok(Child { process, group, stdin, stdout, listening, last_words })
     }
 
     /// Lets the child end by itself for as long as `grace`, then kills it and whatever it has started.
@@ -101,17 +103,23 @@ impl Child {
 }
 
 /// The process group of a child. Killed when it is dropped: nothing may outlive its owner.
-struct Group(Option<Pid>);
+struct Group {
+    id: Option<Pid>,
+    /// Sees to it when nobody can drop it.
+    guard: Option<Guard>,
+}
 
 impl Group {
     /// Whether the child itself has ended. It is not buried by this.
     fn leader_has_ended(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        self.0.is_none_or(|id| !matches!(waitid(WaitId::Pid(id), look), Ok(None)))
+        self.id.is_none_or(|id| !matches!(waitid(WaitId::Pid(id), look), Ok(None)))
     }
 
     fn kill(&mut self) {
-        if let Some(id) = self.0.take() {
+        // First: once the child is buried, its number may be another's.
+        self.guard = None;
+        if let Some(id) = self.id.take() {
             // Fails only when nobody is left.
             let _ = kill_process_group(id, Signal::KILL);
         }

@@ -20,6 +20,7 @@ mod child;
 mod conversation;
 mod ear;
 mod end;
+mod guard;
 mod program;
 mod session;
 mod untold;
@@ -192,6 +193,10 @@ impl Handler for Command {
         done: Done<'_>,
     ) -> Result<(), Failure> {
         self.work(changes, context, Some(done)).await
+    }
+
+    fn tells(&self) -> bool {
+        true
     }
 
     fn time_for(&self, _: usize, _: Duration) -> Duration {

@@ -81,9 +81,9 @@ async fn execute(
     checkpoint: &Checkpoint,
 ) -> Result<u64, tokio_postgres::Error> {
     let Right { feed, partition, session, epoch } = Right::of(lease);
-    let position = checkpoint.position.to_string();
+    let (position, done) = (checkpoint.position.to_string(), checkpoint.done.to_text());
     let statement = client.prepare_cached(&database.sql(CHECKPOINT)).await?;
-    client.execute(&statement, &[&feed, &partition, &session, &epoch, &position]).await
+    client.execute(&statement, &[&feed, &partition, &session, &epoch, &position, &done]).await
 }
 
 /// What a lease that refused its owner looks like now.

@@ -152,8 +152,8 @@ pub(super) async fn acquire_all(
     for row in &database.query("acquiring leases in", ACQUIRE, &parameters).await? {
         let place = place(row)?;
         let (epoch, position) = (rows::epoch(row, 1)?, rows::position(row, 2)?);
-        let id = seen[place].lease.id.clone();
-        leases[place] = Some(Lease { id, session: session.id.clone(), epoch, position });
+        let (id, done) = (seen[place].lease.id.clone(), rows::done_above(row, 3)?);
+        leases[place] = Some(Lease { id, session: session.id.clone(), epoch, position, done });
     }
     Ok(leases)
 }

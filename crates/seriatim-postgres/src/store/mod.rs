@@ -49,6 +49,7 @@ pub(crate) const COMPONENT: Component = Component {
     migrations: &[
         include_str!("../../migrations/store/0001_store.sql"),
         include_str!("../../migrations/store/0002_sessions.sql"),
+        include_str!("../../migrations/store/0003_done_above.sql"),
     ],
     upgrade: Upgrade::Rest,
 };

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use seriatim::change::Position;
 use seriatim::name::{BadName, Epoch, FeedName, HostName, SessionId};
-use seriatim::store::StoreError;
+use seriatim::store::{DoneAbove, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
@@ -58,6 +58,10 @@ pub(super) fn feed_names(row: &Row, column: usize) -> Result<Vec<FeedName>, Stor
 
 pub(super) fn position(row: &Row, column: usize) -> Result<Position, StoreError> {
     get(row, column).map(Position::text)
+}
+
+pub(super) fn done_above(row: &Row, column: usize) -> Result<DoneAbove, StoreError> {
+    get::<Option<&str>>(row, column)?.unwrap_or_default().parse().map_err(bad)
 }
 
 pub(super) fn epoch(row: &Row, column: usize) -> Result<Epoch, StoreError> {

@@ -1,13 +1,13 @@
 -- Moves the checkpoint of a lease, takes out what is parked no more, and parks, if it is still this owner's. ARGV: prefix, feed, partition, session,
--- epoch, position, the number of objects to take changes out of, then of each of them: object, number of ids, ids; then of each change to
+-- epoch, position, what is handled beyond it or '', the number of objects to take changes out of, then of each of them: object, number of ids, ids; then of each change to
 -- park: object, key, id, change, state ('retrying', 'parked', or '' when it only waits behind another), error, attempts.
 -- Returns 'done', or the epoch of the lease ('' when there is no such lease).
 local feed, partition = ARGV[2], ARGV[3]
 local key = lease(feed, partition)
 if not is_as_seen(key, ARGV[4], ARGV[5]) then return redis.call('HGET', key, 'epoch') or '' end
 
-local at = 8
-for _ = 1, tonumber(ARGV[7]) do
+local at = 9
+for _ = 1, tonumber(ARGV[8]) do
   local object, ids, last = ARGV[at], {}, at + 1 + tonumber(ARGV[at + 1])
   for place = at + 2, last do ids[#ids + 1] = ARGV[place] end
   take_out(feed, object, ids)
@@ -31,5 +31,6 @@ for at = at, #ARGV, 7 do
 end
 -- Last: were a script to fail half way, nothing would be passed that is not parked.
 redis.call('HSET', key, 'position', ARGV[6])
+if ARGV[7] == '' then redis.call('HDEL', key, 'done') else redis.call('HSET', key, 'done', ARGV[7]) end
 redis.call('HINCRBY', key, 'version', 1)
 return 'done'

@@ -1,7 +1,7 @@
 -- What all scripts of the store share. KEYS[1] is the hash of feeds, ARGV[1] the prefix of every key.
 --   store.id                    who the store is
 --   feeds                       hash: feed -> number of partitions
---   lease:FEED:PARTITION        hash: owner, session, epoch, version, position, to (the host that asked for it),
+--   lease:FEED:PARTITION        hash: owner, session, epoch, version, position, done (what is handled beyond it), to (the host that asked for it),
 --                               asked (how often somebody asked for a retry or discard)
 --   sessions                    set of names;  session:NAME  hash: session, feeds, beat, seen, troubles, expire, progress: the sign of life of
 --                               all leases that name the session, and the expiry by which others judge it

@@ -6,7 +6,7 @@ if not is_as_seen(key, ARGV[4], ARGV[5]) then
   return rewound and 1 or 0
 end
 if (redis.call('HGET', key, 'version') or '0') ~= ARGV[9] then return 0 end
-redis.call('HDEL', key, 'owner', 'session', 'to')
+redis.call('HDEL', key, 'owner', 'session', 'to', 'done')
 redis.call('HSET', key, 'epoch', ARGV[6], 'position', ARGV[7])
 redis.call('HINCRBY', key, 'version', 1)
 if ARGV[8] == 'drop' then

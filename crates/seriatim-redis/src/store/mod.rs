@@ -306,7 +306,8 @@ impl Store for RedisStore {
         let LeaseIdText { feed, partition } = LeaseIdText::of(lease);
         let (session, epoch) = (lease.session.to_string(), lease.epoch.to_string());
         let mut arguments = vec![feed.to_owned(), partition, session, epoch, checkpoint.position.to_string()];
-        arguments.push(checkpoint.unparked.len().to_string());
+        arguments
+            .extend([checkpoint.done.to_text().unwrap_or_default(), checkpoint.unparked.len().to_string()]);
         checkpoint.unparked.iter().for_each(|done| unparking(done, &mut arguments));
         checkpoint.parked.iter().for_each(|change| parking(change, &mut arguments));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

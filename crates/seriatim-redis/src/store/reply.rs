@@ -117,13 +117,14 @@ fn host(answer: Value) -> Result<HostView> {
 pub(super) fn acquired(answer: Value, seen: &[Sighting], by: &Session) -> Result<Vec<Option<Lease>>> {
     let mut parts = Parts::of(answer)?;
     let mut lease = |seen: &Sighting| {
-        let (epoch, position) = (parts.text()?, parts.text()?);
+        let (epoch, position, done) = (parts.text()?, parts.text()?, parts.text()?);
         if epoch.is_empty() {
             return Ok(None);
         }
         let epoch = Epoch(epoch.parse().map_err(strange)?);
         let (id, session) = (seen.lease.id.clone(), by.id.clone());
-        Ok(Some(Lease { id, session, epoch, position: Position::text(&position) }))
+        let done = done.parse().map_err(strange)?;
+        Ok(Some(Lease { id, session, epoch, position: Position::text(&position), done }))
     };
     seen.iter().map(&mut lease).collect()
 }

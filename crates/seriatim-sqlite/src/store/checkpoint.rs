@@ -24,9 +24,9 @@ pub(crate) enum Fence {
 /// Moves the position, takes out what is done and parks, if the lease is still its owner's. Belongs into a write transaction.
 pub(crate) fn checkpoint(connection: &Connection, lease: &Lease, checkpoint: &Checkpoint) -> Result<Fence> {
     let (feed, partition, session, epoch) = leases::owner(lease);
-    let position = checkpoint.position.to_string();
+    let (position, done) = (checkpoint.position.to_string(), checkpoint.done.to_text());
     let mut statement = connection.prepare_cached(CHECKPOINT)?;
-    if statement.execute((feed, partition, session, epoch, position))? == 0 {
+    if statement.execute((feed, partition, session, epoch, position, done))? == 0 {
         return closed(connection, lease);
     }
     for done in &checkpoint.unparked {

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Result};
 use seriatim::change::Position;
 use seriatim::lease::{Lease, LeaseId, LeaseView, Mark, Owner, Sighting};
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId};
-use seriatim::store::{OnRewind, Release, Session};
+use seriatim::store::{DoneAbove, OnRewind, Release, Session};
 
 use super::{hosts, rows};
 
@@ -109,6 +109,7 @@ struct Current {
     position: Position,
     hand_over_to: Option<HostName>,
     version: u64,
+    done: DoneAbove,
 }
 
 impl Current {
@@ -131,7 +132,7 @@ impl Current {
     }
 
     fn into_lease(self, id: &LeaseId, session: &SessionId, epoch: Epoch) -> Lease {
-        Lease { id: id.clone(), session: session.clone(), epoch, position: self.position }
+        Lease { id: id.clone(), session: session.clone(), epoch, position: self.position, done: self.done }
     }
 }
 
@@ -144,6 +145,7 @@ fn current(connection: &Connection, id: &LeaseId) -> Result<Option<Current>> {
             position: rows::position(row, 2)?,
             hand_over_to: rows::optional(row, 3, rows::host_name)?,
             version: rows::number(row, 4)?,
+            done: rows::done_above(row, 5)?,
         })
     });
     current.optional()

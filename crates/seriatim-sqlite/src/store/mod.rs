@@ -50,6 +50,7 @@ const COMPONENT: Component = Component {
         include_str!("../../migrations/store/0001_store.sql"),
         include_str!("../../migrations/store/0002_parked.sql"),
         include_str!("../../migrations/store/0003_sessions.sql"),
+        include_str!("../../migrations/store/0004_done_above.sql"),
     ],
 };
 const IDENTITY_INSERT: &str = include_str!("../../queries/store_identity_insert.sql");

@@ -5,6 +5,7 @@ use rusqlite::types::Type;
 use rusqlite::{Error, Result, Row};
 use seriatim::change::Position;
 use seriatim::name::{BadName, Epoch, FeedName, HostName, SessionId, StoreId};
+use seriatim::store::DoneAbove;
 
 /// A column whose content makes no sense: somebody else has written to the table.
 fn bad<E: std::error::Error + Send + Sync + 'static>(column: usize, cause: E) -> Error {
@@ -45,6 +46,11 @@ pub(crate) fn optional<T>(
 
 pub(crate) fn position(row: &Row<'_>, column: usize) -> Result<Position> {
     Ok(Position::text(row.get_ref(column)?.as_str()?))
+}
+
+pub(crate) fn done_above(row: &Row<'_>, column: usize) -> Result<DoneAbove> {
+    let text = row.get_ref(column)?.as_str_or_null()?.unwrap_or_default();
+    text.parse().map_err(|cause| bad(column, cause))
 }
 
 pub(crate) fn epoch(row: &Row<'_>, column: usize) -> Result<Epoch> {

@@ -19,6 +19,7 @@ pub mod parked;
 pub mod retried;
 pub mod chains;
 pub mod discarded;
+pub mod done;
 pub mod rewind;
 
 mod stage;
@@ -85,6 +86,8 @@ macro_rules! conformance {
                 what_its_owner_may_be_trying_is_not_discarded, what_nobody_owns_may_be_discarded_while_it_is_retrying,
                 discarding_lets_the_owner_know, of_many_discards_the_latest_are_remembered,
                 a_forgotten_feed_leaves_no_discards;
+            done: what_is_handled_beyond_the_position_is_told_to_the_next_owner, a_zombie_cannot_tell_what_is_handled,
+                a_rewind_forgets_what_is_handled_beyond, a_forgotten_feed_leaves_nothing_handled;
             chains: a_checkpoint_keeps_the_last_change_of_each_object, a_later_checkpoint_moves_the_chain,
                 a_row_that_existed_takes_nobodys_place,
                 a_zombie_cannot_extend_a_chain, a_forgotten_feed_leaves_no_chain;

@@ -16,7 +16,9 @@ use seriatim::simulation::machine::{
     Action, Answer, At, Called, Closed, Event, Machine, Rules, Target, Until,
 };
 use seriatim::source::Slice;
-use seriatim::store::{Checkpoint, CheckpointError, ParkedFailure, ParkedObject, ParkedState, StoreError};
+use seriatim::store::{
+    Checkpoint, CheckpointError, DoneAbove, ParkedFailure, ParkedObject, ParkedState, StoreError,
+};
 use seriatim::value::{Key, Value};
 use tokio::time::Instant;
 
@@ -64,6 +66,8 @@ struct Kept {
     epoch: u64,
     /// Whether somebody owns the lease.
     owned: bool,
+    /// What it says is handled beyond the position.
+    done: DoneAbove,
     parked: BTreeMap<i64, Object>,
 }
 
@@ -158,6 +162,8 @@ impl PartitionModel {
             until: Until::ShutDown,
             transactional: self.transactional,
             manual_ack: false,
+            remembers: !self.transactional,
+            tells: false,
             idle: Duration::from_secs(1),
         }
     }
@@ -171,15 +177,9 @@ impl PartitionModel {
         state.store.owned = true;
         let parked: Vec<ParkedObject> = state.store.objects();
         let forever = state.now + Duration::from_secs(1_000_000);
-        let position = Position::number(state.store.position);
-        let machine = Machine::open(
-            self.rules(),
-            position,
-            &parked,
-            Arc::new(Stats::default()),
-            forever,
-            self.at(state),
-        );
+        let begin = (Position::number(state.store.position), state.store.done.clone());
+        let machine =
+            Machine::open(self.rules(), begin, &parked, Arc::new(Stats::default()), forever, self.at(state));
         let target = Target::new(FeedName::new("f").expect("a good name"), Backoff::default());
         let (epoch, last) = (state.store.epoch, BTreeMap::new());
         state.lives.push(Life { machine, target, epoch, pending: Vec::new(), last, closing: false });
@@ -222,6 +222,10 @@ impl PartitionModel {
             });
             if let Some(skipped) = earlier.into_iter().find(|id| !state.handled.contains(id)) {
                 state.wrong = Some(format!("change {} was handled before change {skipped}", change.id));
+            }
+            let owns = state.lives[number].epoch == state.store.epoch;
+            if owns && state.store.done.contains(change.id) {
+                state.wrong = Some(format!("change {} came again, and the checkpoint knew of it", change.id));
             }
             if self.transactional && state.handled.contains(&change.id) {
                 state.wrong = Some(format!("change {} took effect twice", change.id));
@@ -293,6 +297,11 @@ impl PartitionModel {
             state.wrong = Some(format!("the checkpoint went back from {} to {position}", store.position));
         }
         store.position = position;
+        store.done = then.done.clone();
+        let told = (1..=self.last_id()).find(|id| then.done.contains(*id) && !state.handled.contains(id));
+        if let Some(told) = told {
+            state.wrong = Some(format!("the checkpoint tells that change {told} is handled, and it is not"));
+        }
         store.take_out(then);
         store.park(then, self);
         let kept: BTreeSet<u64> =
@@ -479,7 +488,8 @@ impl Model for PartitionModel {
     type Step = Step;
 
     fn initial(&self) -> State {
-        let store = Kept { position: 0, epoch: 0, owned: false, parked: BTreeMap::new() };
+        let store =
+            Kept { position: 0, epoch: 0, owned: false, done: DoneAbove::default(), parked: BTreeMap::new() };
         State {
             lives: Vec::new(),
             store,

@@ -22,6 +22,11 @@ fn small(transactional: bool) -> PartitionModel {
     }
 }
 
+/// Two objects, each in a call of its own: one can be ahead of the other.
+fn side_by_side() -> PartitionModel {
+    PartitionModel { changes: vec![1, 2, 2], batch: 1, ..small(false) }
+}
+
 fn all_is_well(model: &PartitionModel) -> Explored {
     let explored = explore(model).unwrap_or_else(|found| panic!("{model:?}: {found}"));
     println!("{model:?}: {} states, {} of them done", explored.states, explored.done);
@@ -73,6 +78,12 @@ fn nothing_is_lost_or_reordered_when_an_object_is_given_up_and_retried() {
 }
 
 #[test]
+fn what_a_checkpoint_tells_to_be_handled_ahead_of_a_slow_change_is_handled_and_comes_never_again() {
+    all_is_well(&side_by_side());
+    all_is_well(&PartitionModel { crashes: 2, failures: 0, hand_overs: 1, ..side_by_side() });
+}
+
+#[test]
 fn nothing_comes_again_by_a_hand_over() {
     all_is_well(&PartitionModel { hand_overs: 1, ..small(false) });
 }
@@ -110,6 +121,12 @@ fn later_changes_of_a_parked_object_that_are_handled_are_caught() {
 fn a_failed_batch_that_counts_as_done_is_caught() {
     let found = is_caught(Mutant::FailedBatchCounts, &small(false));
     assert!(found.wrong.contains("neither handled nor parked"), "{found}");
+}
+
+#[test]
+fn a_change_that_waits_to_be_parked_and_is_told_to_be_handled_is_caught() {
+    let found = is_caught(Mutant::AsideCountsAsHandled, &side_by_side());
+    assert!(found.wrong.contains("is handled, and it is not"), "{found}");
 }
 
 #[test]

@@ -84,6 +84,11 @@ pub trait Handler: Send + Sync + 'static {
         self.handle(changes, context).await
     }
 
+    /// Whether it tells, by [`Handler::handle_telling`], what is done before the call ends. Then a crash brings only the rest again.
+    fn tells(&self) -> bool {
+        false
+    }
+
     /// How long a call for so many changes may take, where one call may take `timeout`.
     fn time_for(&self, changes: usize, timeout: Duration) -> Duration {
         let _ = changes;
@@ -119,6 +124,10 @@ where
             tell(index);
         }
         Ok(())
+    }
+
+    fn tells(&self) -> bool {
+        true
     }
 
     fn time_for(&self, changes: usize, timeout: Duration) -> Duration {

@@ -31,7 +31,7 @@ pub use watch::{Judged, JudgedHost, JudgedLease, Watch};
 
 use crate::change::Position;
 use crate::name::{Epoch, FeedName, HostName, Partition, SessionId};
-use crate::store::Trouble;
+use crate::store::{DoneAbove, Trouble};
 
 /// The expiry of one who has not published any: a host of an older version, or a queue's worker.
 pub const EXPIRE_UNSAID: Duration = Duration::from_secs(10);
@@ -62,6 +62,8 @@ pub struct Lease {
     pub epoch: Epoch,
     /// The checkpoint when it was acquired: where to go on.
     pub position: Position,
+    /// What is handled beyond it already.
+    pub done: DoneAbove,
 }
 
 /// Who holds a lease, as the store knows it.

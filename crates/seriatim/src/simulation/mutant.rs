@@ -54,13 +54,15 @@ pub enum Mutant {
     RejoinTooEarly,
     /// A batch that failed in parts counts as done.
     FailedBatchCounts,
+    /// A change that waits to be parked is told to be handled beyond the checkpoint.
+    AsideCountsAsHandled,
     /// A queue's worker that cannot give signs of life goes on sending.
     SendWithoutTrust,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 26] = [
+    pub const ALL: [Mutant; 27] = [
         Mutant::CheckpointWithoutEpoch,
         Mutant::ReleaseWithoutEpoch,
         Mutant::AcquireWithoutBeat,
@@ -86,6 +88,7 @@ impl Mutant {
         Mutant::ExpiryByHostClock,
         Mutant::RejoinTooEarly,
         Mutant::FailedBatchCounts,
+        Mutant::AsideCountsAsHandled,
         Mutant::SendWithoutTrust,
     ];
 }

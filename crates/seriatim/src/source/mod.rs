@@ -176,6 +176,12 @@ pub trait Feed: Send + Sync + 'static {
         false
     }
 
+    /// Whether the id of a change can be that of a later change, too: then a host cannot tell by ids what it has handled beyond
+    /// its checkpoint.
+    fn ids_come_back(&self) -> bool {
+        false
+    }
+
     /// Returns when something may have been committed since the last read began, or after `timeout`. A source that is sure to be told
     /// of it may wait longer.
     async fn wait(&self, timeout: Duration);

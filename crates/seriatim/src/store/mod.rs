@@ -10,6 +10,7 @@
 //! The conformance suite of `seriatim-testkit` says all this as tests; a new store is one crate, this trait, and one
 //! line in that suite.
 
+mod done;
 mod error;
 mod memory;
 mod parked;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+pub use done::{DoneAbove, NotDoneAbove};
 pub use error::{CheckpointError, EnsureError, JoinError, StoreError};
 pub use memory::MemoryStore;
 pub use parked::{
@@ -194,8 +196,8 @@ pub trait Store: Send + Sync + 'static {
         self.release_all(&[Release { lease: lease.clone(), keep_for: keep_for.cloned() }]).await
     }
 
-    /// Moves the checkpoint, takes out what was parked and is done, and parks, all in one step, if the lease's epoch is still
-    /// the current one.
+    /// Moves the checkpoint with what is done above it, takes out what was parked and is done, and parks, all in one step, if
+    /// the lease's epoch is still the current one.
     ///
     /// - An object of which changes are taken out and others are left stays as it is with no attempts counted; one of which
     ///   nothing is left is gone. Changes that are not there are not missed.
@@ -204,7 +206,7 @@ pub trait Store: Send + Sync + 'static {
     ///   [`ParkedState::Retrying`] with no attempts: nothing stands in its way.
     async fn checkpoint(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), CheckpointError>;
 
-    /// Sets the position of a lease that is exactly as `seen`, raising its epoch so that no owner of before can write over it.
+    /// Sets the position of a lease that is exactly as `seen`, with nothing done above it, raising its epoch so that no owner of before can write over it.
     /// The lease is free afterwards. `false` when anything was written to it in the meantime: with a checkpoint of its owner's in
     /// between, a place that was right when it was seen would let changes happen again that are done.
     async fn rewind(

@@ -15,6 +15,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::DoneAbove;
 use crate::change::{Change, Position};
 use crate::name::{FeedName, Partition};
 use crate::value::Key;
@@ -77,6 +78,8 @@ pub struct Checkpoint {
     /// For a feed with a chain: the last change of each object among those that this checkpoint passes. The id of a row that existed
     /// before ([`EventId::is_existing`](crate::order::EventId::is_existing)) takes nobody's place.
     pub chained: Vec<Chained>,
+    /// What is handled beyond the position.
+    pub done: DoneAbove,
 }
 
 /// The last change of an object that was handed out.
@@ -91,7 +94,13 @@ pub struct Chained {
 impl Checkpoint {
     /// A checkpoint that only moves the position.
     pub fn at(position: Position) -> Self {
-        Checkpoint { position, unparked: Vec::new(), parked: Vec::new(), chained: Vec::new() }
+        Checkpoint {
+            position,
+            unparked: Vec::new(),
+            parked: Vec::new(),
+            chained: Vec::new(),
+            done: DoneAbove::default(),
+        }
     }
 
     /// A checkpoint that moves the position and parks.

@@ -149,6 +149,11 @@ impl Feed for WindowCapture {
         Ok(true)
     }
 
+    // A row that takes an earlier state again has that state's id again.
+    fn ids_come_back(&self) -> bool {
+        true
+    }
+
     async fn open(&self, _: &Consumer, start: &Start) -> Result<Position, SourceError> {
         self.told(self.opened(start).await, "looking at rows of")
     }

@@ -8,7 +8,7 @@ use super::super::partition::Halt;
 use super::{Abandoned, Keeper};
 use crate::clock;
 use crate::lease::{HostView, Judged, Lease, LeaseId, LeaseView};
-use crate::store::{JoinError, Release};
+use crate::store::{DoneAbove, JoinError, Release};
 
 impl Keeper {
     /// Whether the trust in its leases has ended: the answer to a sign of life came so late that it may have been silent for its
@@ -73,7 +73,8 @@ impl Keeper {
             let is_known = self.owned.contains_key(&seen.id) || self.abandoned.contains_key(&seen.id);
             if mine && !is_known && (no_room || !self.feeds.contains_key(&seen.id.feed)) {
                 let (id, session) = (seen.id.clone(), self.session.id.clone());
-                let lease = Lease { id, session, epoch: seen.epoch, position: seen.position.clone() };
+                let (position, done) = (seen.position.clone(), DoneAbove::default());
+                let lease = Lease { id, session, epoch: seen.epoch, position, done };
                 self.abandon(Release { lease, keep_for: None }, None);
             }
         }

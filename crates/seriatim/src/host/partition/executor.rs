@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::Closed;
 use super::machine::Answer;
 use super::target::{Permit, SharedTarget};
+use super::told::Told;
 use crate::change::Change;
 use crate::clock;
 use crate::handler::{Checkpointer, CommitError, Context, Failure, Handler, Handling};
@@ -44,6 +45,7 @@ impl Executor {
         changes: &[Change],
         then: &Checkpoint,
         attempt: u32,
+        told: Option<&Told>,
     ) -> (Answer, Option<usize>, Option<Permit>) {
         let Some(permit) = self.target.turn(&mut self.closing).await else {
             return (Answer::NotBegun, None, None);
@@ -56,7 +58,7 @@ impl Executor {
         let context =
             Context { attempt, checkpointer, ..Context::new(Arc::clone(&self.lease), self.timeout) };
         let answer = match &self.handling {
-            Handling::AtLeastOnce(handler) => plain(&**handler, changes, &context).await,
+            Handling::AtLeastOnce(handler) => plain(&**handler, changes, &context, told).await,
             Handling::ExactlyOnce(handler) => {
                 let call = AssertUnwindSafe(handler.handle_and_checkpoint(changes, then, &context));
                 match call.catch_unwind().await {
@@ -79,8 +81,13 @@ impl Executor {
     }
 }
 
-async fn plain(handler: &dyn Handler, changes: &[Change], context: &Context) -> Answer {
-    let call = AssertUnwindSafe(handler.handle(changes, context)).catch_unwind();
+async fn plain(handler: &dyn Handler, changes: &[Change], context: &Context, told: Option<&Told>) -> Answer {
+    let tell = |place| told.iter().for_each(|told| told.tell(place));
+    let call = match told {
+        Some(_) => handler.handle_telling(changes, context, &tell),
+        None => handler.handle(changes, context),
+    };
+    let call = AssertUnwindSafe(call).catch_unwind();
     let budget = handler.time_for(changes.len(), context.timeout);
     match tokio::time::timeout(budget, call).await {
         Ok(Ok(Ok(()))) => Answer::Done,

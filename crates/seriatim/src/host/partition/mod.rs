@@ -12,7 +12,9 @@ mod executor;
 mod full;
 pub(crate) mod machine;
 mod target;
+mod told;
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -27,14 +29,15 @@ use crate::clock;
 use crate::handler::{Checkpointer, Handling};
 use crate::lease::{Lease, LeaseId};
 use crate::name::Epoch;
-use crate::source::SourceError;
+use crate::source::{Cursor, Limit, SourceError};
 use crate::store::{CheckpointError, Store, StoreError};
 use crate::tasks::JoinSet;
 use executor::Executor;
 use full::Full;
-use machine::{Action, At, Called, Event, Machine, Rules};
+use machine::{Action, At, Called, Event, Machine, Rules, Ticket};
 use target::Permit;
 pub(crate) use target::SharedTarget;
+use told::Told;
 
 /// Why a partition was closed.
 #[derive(Clone, Debug)]
@@ -131,11 +134,15 @@ struct Shell {
     setup: Setup,
     machine: Machine,
     executor: Executor,
+    /// Whether the handler tells what is done before a call ends.
+    tells: bool,
     /// Turns true when no further attempt may begin.
     quit: watch::Sender<bool>,
     asked: Option<oneshot::Receiver<ReadAnswer>>,
     /// Calls of the handler. They keep their permits until the machine knows what came of them.
     calls: JoinSet<(Event, Option<Permit>)>,
+    /// What their handlers have told so far.
+    told: HashMap<Ticket, Arc<Told>>,
     /// Everything else that is under way in the store.
     store_calls: JoinSet<Event>,
     /// What the machine said last, while it is carried out.
@@ -150,6 +157,7 @@ impl Shell {
         let id = &setup.lease.id;
         let parked = setup.store.parked(&id.feed, Some(id.partition)).await.map_err(Closed::of_store)?;
         let rules = rules(&setup);
+        refuse_strange_source(&setup, &rules).await?;
         let quit = watch::Sender::new(false);
         let executor = Executor {
             handling: setup.feed.handling.clone(),
@@ -161,14 +169,17 @@ impl Shell {
             closing: quit.subscribe(),
             checkpointer: rules.manual_ack.then(Checkpointer::default),
         };
-        let (position, stats) = (setup.lease.position.clone(), Arc::clone(&setup.feed.stats));
+        let begin = (setup.lease.position.clone(), setup.lease.done.clone());
+        let (stats, tells) = (Arc::clone(&setup.feed.stats), rules.tells && rules.remembers);
         let trusted_until = *setup.trusted_until.borrow();
         Ok(Shell {
-            machine: Machine::open(rules, position, &parked, stats, trusted_until, this_moment()),
+            machine: Machine::open(rules, begin, &parked, stats, trusted_until, this_moment()),
             executor,
+            tells,
             quit,
             asked: None,
             calls: JoinSet::new(),
+            told: HashMap::new(),
             store_calls: JoinSet::new(),
             actions: Vec::new(),
             full: Full::new(&setup.feed, &setup.lease.id),
@@ -227,15 +238,21 @@ impl Shell {
             }
             Action::Call { ticket, changes, then, attempt, is_first } => {
                 let (executor, observers) = (self.executor.clone(), Arc::clone(&self.setup.observers));
+                let told = (self.tells && changes.len() > 1).then(|| Arc::new(Told::of(&changes)));
+                self.told.extend(told.as_ref().map(|told| (ticket, Arc::clone(told))));
                 self.calls.spawn(async move {
                     if is_first {
                         observers.changes(&lease, &changes, executor.timeout).await;
                     }
                     // In a box: the task is moved several times before it runs, and this is most of it.
-                    let call = Box::pin(executor.call(&changes, &then, attempt));
+                    let call = Box::pin(executor.call(&changes, &then, attempt, told.as_deref()));
                     let (answer, acked, permit) = call.await;
                     (Event::Called(ticket, Called { changes, answer, acked }), permit)
                 });
+            }
+            Action::LookAtCalls => {
+                let told = self.told.iter().map(|(ticket, told)| (*ticket, told.done())).collect();
+                return self.tell(Event::Told(told));
             }
             Action::GiveUp(ticket, then) => {
                 self.ask_store(async move { Event::GaveUp(ticket, store.checkpoint(&lease, &then).await) })
@@ -288,7 +305,12 @@ impl Shell {
                 })
             }
             Some(called) = self.calls.join_next() => match called {
-                Ok(called) => return called,
+                Ok((event, permit)) => {
+                    if let Event::Called(ticket, _) = &event {
+                        self.told.remove(ticket);
+                    }
+                    return (event, permit);
+                }
                 Err(error) => Event::Broken(format!("a handler's task ended badly: {error}")),
             },
             Some(event) = self.store_calls.join_next() => match event {
@@ -306,8 +328,21 @@ impl Shell {
     }
 }
 
+/// What is handled beyond the checkpoint is known by ids: they mean nothing in a source that does not know how far it was read.
+/// One that was restored from a backup draws the same ids for other changes.
+async fn refuse_strange_source(setup: &Setup, rules: &Rules) -> Result<(), Closed> {
+    for upto in setup.lease.done.upto().iter().filter(|_| rules.remembers) {
+        let cursor = Cursor { partition: setup.lease.id.partition, after: upto.clone() };
+        let read = setup.feed.feed.read(&[cursor], Limit { rows: 1, bytes: 1 }).await;
+        read.map(drop).map_err(|error| Closed::of_source(&error))?;
+    }
+    Ok(())
+}
+
 fn rules(setup: &Setup) -> Rules {
     let (feed, settings) = (&setup.feed, &setup.feed.settings);
+    let transactional = matches!(feed.handling, Handling::ExactlyOnce(_));
+    let manual_ack = settings.checkpoint == CheckpointPolicy::Manual;
     Rules {
         lease: setup.lease.id.clone(),
         batch: settings.batch,
@@ -318,8 +353,10 @@ fn rules(setup: &Setup) -> Rules {
         checkpoint: settings.checkpoint,
         chain: settings.chain,
         until: feed.until,
-        transactional: matches!(feed.handling, Handling::ExactlyOnce(_)),
-        manual_ack: settings.checkpoint == CheckpointPolicy::Manual,
+        transactional,
+        manual_ack,
+        tells: matches!(&feed.handling, Handling::AtLeastOnce(handler) if handler.tells()),
+        remembers: !transactional && !manual_ack && !feed.feed.ids_come_back(),
         idle: settings.idle,
     }
 }

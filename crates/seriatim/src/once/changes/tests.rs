@@ -12,6 +12,7 @@ use crate::handler::{Context, Failure, FailureKind, Handler};
 use crate::lease::{Lease, LeaseId};
 use crate::name::{Epoch, FeedName, Partition, SessionId};
 use crate::once::{Begun, MemoryLedger, OnTimeout, Once};
+use crate::store::DoneAbove;
 use crate::value::{Columns, Key, Row, Value};
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -37,7 +38,13 @@ fn changes(ids: impl IntoIterator<Item = u64>) -> Vec<Change> {
 
 fn context() -> Context {
     let id = LeaseId { feed: FeedName::new("totals").unwrap(), partition: Partition(0) };
-    let lease = Lease { id, session: SessionId::random(), epoch: Epoch(1), position: Position::number(0) };
+    let lease = Lease {
+        id,
+        session: SessionId::random(),
+        epoch: Epoch(1),
+        position: Position::number(0),
+        done: DoneAbove::default(),
+    };
     Context::new(Arc::new(lease), Duration::from_secs(30))
 }
 

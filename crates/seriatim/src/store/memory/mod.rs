@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
+    Checkpoint, CheckpointError, Discard, Discarded, Discarding, DoneAbove, EnsureError, JoinError, OnRewind,
     ParkedObject, Release, Renewal, Session, Store, StoreError,
 };
 use crate::change::{Change, Position};
@@ -34,6 +34,8 @@ pub struct MemoryStore {
 struct State {
     hosts: BTreeMap<HostName, HostView>,
     leases: BTreeMap<LeaseId, LeaseView>,
+    /// What is handled beyond the positions of leases.
+    done: BTreeMap<LeaseId, DoneAbove>,
     parked: Parked,
     /// The last change of each object that a checkpoint has passed.
     chained: BTreeMap<(FeedName, String), u64>,
@@ -94,11 +96,13 @@ impl State {
         }
         let silent = self.is_silent_since(seen, &session.id);
         let seen = &seen.lease;
+        let done = self.done.get(&seen.id).cloned().unwrap_or_default();
         let taken = |lease: &LeaseView| Lease {
             id: lease.id.clone(),
             session: session.id.clone(),
             epoch: lease.epoch,
             position: lease.position.clone(),
+            done,
         };
         let as_seen = |lease: &&mut LeaseView| silent && lease.version == seen.version;
         if let Some(lease) = self.lease_as_seen(seen).filter(as_seen) {
@@ -301,6 +305,7 @@ impl Store for MemoryStore {
                 return Err(CheckpointError::Fenced { by });
             }
         }
+        state.done.insert(lease.id.clone(), checkpoint.done.clone());
         checkpoint.unparked.iter().for_each(|done| state.parked.unpark(&lease.id.feed, done));
         checkpoint.parked.iter().for_each(|parking| state.parked.park(&lease.id, parking));
         for chained in &checkpoint.chained {
@@ -330,6 +335,7 @@ impl Store for MemoryStore {
         lease.version += 1;
         lease.position = position.clone();
         state.moved += 1;
+        state.done.remove(&seen.id);
         if parked == OnRewind::DropParked {
             state.parked.drop_partition(&seen.id);
         }
@@ -403,6 +409,7 @@ impl Store for MemoryStore {
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
         let mut state = self.state();
         state.leases.retain(|id, _| id.feed != *feed);
+        state.done.retain(|id, _| id.feed != *feed);
         state.moved += 1;
         state.parked.forget(feed);
         state.chained.retain(|(of, _), _| of != feed);

@@ -127,6 +127,12 @@ impl BatchRun {
         (run, Step::Call { changes, then, attempt: 1 })
     }
 
+    /// The number of the change at this place of the call that runs.
+    pub fn number_of(&self, place: usize) -> Option<u64> {
+        let from = self.current.as_ref()?.from;
+        self.batch.numbers().get(from + place).copied()
+    }
+
     /// A call has ended.
     pub fn called(&mut self, called: Called, around: &mut Around<'_>) -> Step {
         let Called { changes, answer, acked } = called;

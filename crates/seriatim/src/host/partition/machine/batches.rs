@@ -53,7 +53,7 @@ impl Machine {
             self.is_saved(upto, self.lanes.passed());
         } else {
             self.lanes.complete(batch, tally.parked);
-            self.saving.worked = true;
+            (self.saving.worked, self.saving.untold) = (true, true);
         }
         self.tell_when_caught_up();
     }
@@ -75,7 +75,7 @@ impl Machine {
         } else {
             self.note_parked(&tally, target);
             self.lanes.abandon(batch, unfinished, tally.parked);
-            self.saving.worked = true;
+            (self.saving.worked, self.saving.untold) = (true, true);
         }
     }
 

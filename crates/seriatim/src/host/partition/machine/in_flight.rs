@@ -9,7 +9,7 @@ use super::parked_run::{ParkedRun, ParkedStep};
 use super::{Action, Closed, Machine, Target, Ticket};
 
 /// What is with the handler.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct InFlight {
     pub batches: BTreeMap<Ticket, BatchRun>,
     /// Parked objects that are being tried again.
@@ -17,6 +17,9 @@ pub(super) struct InFlight {
     /// Batches of which a change of everything waits to be tried again.
     paused: BTreeMap<Ticket, Instant>,
     next: u64,
+    /// When the calls that run were last looked at, and whether they are just now.
+    pub looked_at: Instant,
+    pub is_looking: bool,
     /// With a transactional handler, which does one thing at a time: a live batch was tried last.
     pub is_parkeds_turn: bool,
     /// Somebody asked while a transaction was under way, which may have parked something that is not known here yet.
@@ -24,6 +27,19 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
+    pub fn none(now: Instant) -> Self {
+        InFlight {
+            batches: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            paused: BTreeMap::new(),
+            next: 0,
+            looked_at: now,
+            is_looking: false,
+            is_parkeds_turn: false,
+            list_again: false,
+        }
+    }
+
     pub fn ticket(&mut self) -> Ticket {
         self.next += 1;
         Ticket(self.next)

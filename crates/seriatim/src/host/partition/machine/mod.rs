@@ -39,6 +39,7 @@ mod reading;
 mod retries;
 mod saving;
 mod target;
+mod told;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +53,7 @@ use crate::handler::{Failure, Retry};
 use crate::host::{CheckpointPolicy, ParkLimits, Stats};
 use crate::lease::LeaseId;
 use crate::source::Slice;
-use crate::store::{Checkpoint, CheckpointError, ParkedObject, StoreError};
+use crate::store::{Checkpoint, CheckpointError, DoneAbove, ParkedObject, StoreError};
 use crate::value::Key;
 use batch_run::Around;
 use ending::Ending;
@@ -96,6 +97,10 @@ pub struct Rules {
     pub transactional: bool,
     /// The handler itself says what may be checkpointed.
     pub manual_ack: bool,
+    /// What is handled beyond the checkpoint's position is kept with it.
+    pub remembers: bool,
+    /// The handler tells what is done before a call ends.
+    pub tells: bool,
     /// How long to wait before the store is asked again.
     pub idle: Duration,
 }
@@ -130,6 +135,8 @@ pub enum Event {
     Broken(String),
     /// What the store knows of the objects that were asked for.
     ChainFound(Result<Vec<Option<u64>>, StoreError>),
+    /// What handlers have told of calls that still run.
+    Told(Vec<(Ticket, Vec<Done>)>),
     /// A handler's call has ended.
     Called(Ticket, Called),
     /// It is durable that a change is not handled, or not.
@@ -140,6 +147,14 @@ pub enum Event {
     Saved(Result<(), CheckpointError>),
     /// What the store has of all parked objects.
     Listed(Result<Vec<ParkedObject>, StoreError>),
+}
+
+/// A change that is done, while the call that it is in still runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Its place among the changes of the call.
+    pub place: usize,
+    pub id: u64,
 }
 
 /// A handler's call that has ended.
@@ -172,6 +187,8 @@ pub enum Action {
     FindChain(Vec<Key>),
     /// Give changes to the handler, with the checkpoint where effect and checkpoint are one.
     Call { ticket: Ticket, changes: Vec<Change>, then: Checkpoint, attempt: u32, is_first: bool },
+    /// Look what the handlers of calls that run have told.
+    LookAtCalls,
     /// Make durable that a change is not handled.
     GiveUp(Ticket, Checkpoint),
     /// Read a parked object, and so many of its changes.
@@ -206,10 +223,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A partition that was just acquired at this position, with what the store has of parked objects.
+    /// A partition that was just acquired at this position, with what is handled beyond it and what the store has of parked
+    /// objects.
     pub fn open(
         rules: Rules,
-        position: Position,
+        (position, done): (Position, DoneAbove),
         parked: &[ParkedObject],
         stats: Arc<Stats>,
         trusted_until: Instant,
@@ -218,9 +236,9 @@ impl Machine {
         let retries = Retries::new(rules.limits, parked, at.now);
         Machine {
             at,
-            lanes: Lanes::new(retries.lanes()),
+            lanes: Lanes::new(retries.lanes(), if rules.remembers { done } else { DoneAbove::default() }),
             reading: Reading::from(position.clone(), at.now),
-            in_flight: InFlight::default(),
+            in_flight: InFlight::none(at.now),
             retries,
             saving: Saving::from(position, at.now),
             unacked: rules.manual_ack.then(Unacked::default),
@@ -259,6 +277,10 @@ impl Machine {
             Event::Read(read) => self.on_read(read),
             Event::Broken(why) => Err(Closed::Failed(why)),
             Event::ChainFound(found) => self.on_chain_found(found),
+            Event::Told(told) => {
+                self.on_told(told);
+                Ok(())
+            }
             Event::Called(ticket, called) => self.on_called(ticket, called, target),
             Event::GaveUp(ticket, result) => self.on_gave_up(ticket, result, target),
             Event::ParkedRead(ticket, read) => self.on_parked_read(ticket, read, target),
@@ -280,9 +302,10 @@ impl Machine {
             // Asks first: the reader reads on while this partition works.
             self.ask_for_more();
             self.start_work();
-        } else if !self.rules.transactional {
+        } else if !self.rules.transactional && !self.rules.remembers {
             self.finish_what_is_behind();
         }
+        self.look_at_calls();
         self.start_checkpoint(closing);
         self.close_when_drained(closing)
     }
@@ -297,7 +320,8 @@ impl Machine {
         let closing = self.is_closing();
         let patience_ends = self.waits_to_be_filled().then_some(self.reading.patient_until);
         let parked_due = self.retries.next_due().filter(|_| !closing && self.has_room_for_a_parked_one());
-        let due = [self.checkpoint_due(), patience_ends, parked_due, self.in_flight.paused_until()];
+        let (paused, look) = (self.in_flight.paused_until(), self.look_due());
+        let due = [self.checkpoint_due(), patience_ends, parked_due, paused, look];
         let trusted = self.ending.wake_at();
         due.into_iter().flatten().fold(trusted, Instant::min)
     }

@@ -9,10 +9,17 @@ use super::{Action, Closed, MOST_AHEAD, Machine, Until};
 use crate::change::{Change, Position};
 use crate::host::ENOUGH_BYTES;
 use crate::source::Slice;
-use crate::store::StoreError;
+use crate::store::{DoneAbove, StoreError};
 
 /// A read takes a few milliseconds. One that takes longer keeps nobody waiting who was read before.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Nothing more is read while what is handled beyond the checkpoint takes so many bytes: the rest of what may be kept is for
+/// what was read before.
+const MOST_DONE_AHEAD: u64 = DoneAbove::MOST_BYTES as u64 / 4 * 3;
+
+const FAR_AHEAD: &str =
+    "as much is handled ahead of a slow change as can be remembered; it reads on when that change is done";
 
 /// How far a partition has read, and what it has asked for.
 #[derive(Clone, Debug)]
@@ -49,10 +56,10 @@ impl Reading {
 
 impl Machine {
     pub(super) fn ask_for_more(&mut self) {
-        let is_full = self.tell_waiting();
+        let (is_full, is_far_ahead) = (self.tell_waiting(), self.is_far_ahead());
         let reading = &mut self.reading;
         let may_read = self.rules.until != Until::ShutDownOnlyParked;
-        if reading.asked || reading.unlinked.is_some() || is_full || !may_read {
+        if reading.asked || reading.unlinked.is_some() || is_full || is_far_ahead || !may_read {
             return;
         }
         // What waits for the handler's acknowledgement does not keep it from being given more: it may be waiting for that.
@@ -65,6 +72,11 @@ impl Machine {
             reading.patient_until = self.at.now + PATIENCE;
             self.actions.push(Action::Read(reading.position.clone()));
         }
+    }
+
+    /// So much is handled beyond the checkpoint that there would soon be no room to remember more: a slow change holds it up.
+    fn is_far_ahead(&self) -> bool {
+        self.rules.remembers && self.lanes.done_above_bytes() >= MOST_DONE_AHEAD
     }
 
     /// A partition that cannot go on waits, and says so, rather than lose or overtake anything. Whether it is one.
@@ -81,6 +93,7 @@ impl Machine {
             self.ending.stopping = self.ending.stopping.take().or(full.as_ref().map(stop));
         }
         let is_full = full.is_some();
+        let full = full.or_else(|| self.is_far_ahead().then(|| FAR_AHEAD.to_owned()));
         if full != self.reading.waits {
             self.reading.waits.clone_from(&full);
             self.actions.push(Action::TellWaiting(full));
@@ -122,6 +135,9 @@ impl Machine {
         self.reading.position = slice.upto.clone();
         self.reading.caught_up = slice.caught_up;
         self.lanes.push(slice);
+        if self.reading.caught_up {
+            self.lanes.forget_known();
+        }
         if self.reading.caught_up && self.ending.caught_up_at.is_none() {
             self.ending.caught_up_at = Some(self.lanes.end());
         }

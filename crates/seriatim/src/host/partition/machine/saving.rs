@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Action, Closed, Machine, Until};
 use crate::change::Position;
 use crate::host::CheckpointPolicy;
-use crate::store::{Checkpoint, CheckpointError, Parking, Unparking};
+use crate::store::{Checkpoint, CheckpointError, DoneAbove, Parking, Unparking};
 use crate::value::Key;
 
 /// A partition that only looked and found nothing moves its checkpoint this rarely.
@@ -27,6 +27,8 @@ pub(super) struct Saving {
     /// Something was handled since the last checkpoint, and so many changes.
     pub worked: bool,
     pub done: u64,
+    /// Something was handled that no checkpoint tells yet, be it beyond the mark.
+    pub untold: bool,
     /// Changes to park with the next checkpoint, which has passed them.
     pub parkings: Vec<Parking>,
     /// Parked changes that are done, to be taken out of the store with the next checkpoint.
@@ -55,6 +57,7 @@ impl Saving {
             has_saved: false,
             worked: false,
             done: 0,
+            untold: false,
             parkings: Vec::new(),
             unparkings: Vec::new(),
             under_way: None,
@@ -100,9 +103,13 @@ impl Machine {
             parked: parked.len(),
             unparked: unparked.len(),
         });
-        (saving.worked, saving.done) = (false, 0);
+        (saving.worked, saving.done, saving.untold) = (false, 0, false);
         let chained = self.reading.chain.passed(passed);
-        self.actions.push(Action::Save(Checkpoint { position, unparked, parked, chained }));
+        let done = match self.rules.remembers {
+            true => self.lanes.done_above(&self.reading.position),
+            false => DoneAbove::default(),
+        };
+        self.actions.push(Action::Save(Checkpoint { position, unparked, parked, chained, done }));
     }
 
     pub(super) fn has_something_to_save(&self) -> bool {
@@ -110,7 +117,7 @@ impl Machine {
             return false;
         }
         let moved = self.lanes.low_water().is_some_and(|mark| *mark != self.saving.position);
-        moved || self.has_parking_to_save()
+        moved || self.has_parking_to_save() || (self.rules.remembers && self.saving.untold)
     }
 
     fn has_parking_to_save(&self) -> bool {

@@ -9,6 +9,10 @@ use crate::change::Position;
 pub(super) struct Marks {
     /// For each place that the low-water mark has not passed yet, whether it is done.
     done: VecDeque<bool>,
+    /// The ids of the changes at those of them that are handled; zero for all others.
+    handled: VecDeque<u64>,
+    /// How many of them are handled, and between which ids.
+    above: Above,
     /// The positions of the same places.
     positions: Positions,
     /// The number of the first of them.
@@ -16,6 +20,30 @@ pub(super) struct Marks {
     low_water: Option<Position>,
     /// The mark does not pass this number, whatever is done behind it.
     held_back: Option<u64>,
+}
+
+/// How much is handled beyond the mark.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Above {
+    pub count: u64,
+    /// The smallest id among them, or a smaller one.
+    first: u64,
+    last: u64,
+}
+
+impl Above {
+    fn add(&mut self, id: u64) {
+        (self.first, self.last) = match self.count {
+            0 => (id, id),
+            _ => (self.first.min(id), self.last.max(id)),
+        };
+        self.count += 1;
+    }
+
+    /// How wide the range of their ids is, at most.
+    pub fn width(&self) -> u64 {
+        self.last - self.first
+    }
 }
 
 /// Positions in order. Nearly all are numbers, which take much less room.
@@ -64,6 +92,7 @@ impl Marks {
     /// Places come that are not done.
     pub(super) fn open(&mut self, positions: impl ExactSizeIterator<Item = Position>) {
         self.done.extend(std::iter::repeat_n(false, positions.len()));
+        self.handled.extend(std::iter::repeat_n(0, positions.len()));
         positions.for_each(|position| self.positions.push(position));
     }
 
@@ -71,12 +100,30 @@ impl Marks {
     pub(super) fn reach(&mut self, position: Position) {
         self.positions.push(position);
         self.done.push_back(true);
+        self.handled.push_back(0);
         self.advance();
     }
 
     /// The place of this number is done. The mark stays until it is told to advance.
     pub(super) fn done(&mut self, number: u64) {
         self.done[(number - self.first) as usize] = true;
+    }
+
+    /// The change at the place of this number, which has this id, is handled.
+    pub(super) fn handled(&mut self, number: u64, id: u64) {
+        self.done(number);
+        self.tell(number, id);
+    }
+
+    /// The same, for a change that others of its batch keep from being done. Whether that is new.
+    pub(super) fn tell(&mut self, number: u64, id: u64) -> bool {
+        let known = &mut self.handled[(number - self.first) as usize];
+        let is_new = *known != id;
+        if is_new {
+            *known = id;
+            self.above.add(id);
+        }
+        is_new
     }
 
     /// Moves the mark over all places that are done.
@@ -87,6 +134,8 @@ impl Marks {
             self.low_water = self.positions.get(passed - 1);
             self.positions.pass(passed);
             self.done.drain(..passed);
+            let passed_handled = self.handled.drain(..passed).filter(|id| *id != 0).count();
+            self.above.count -= passed_handled as u64;
             self.first += passed as u64;
         }
     }
@@ -99,6 +148,19 @@ impl Marks {
     pub(super) fn hold_back(&mut self, number: Option<u64>) {
         self.held_back = number;
         self.advance();
+    }
+
+    /// The ids of the changes that are handled beyond the mark.
+    pub(super) fn handled_above(&mut self) -> Vec<u64> {
+        let ids: Vec<u64> = self.handled.iter().copied().filter(|id| *id != 0).collect();
+        self.above = Above::default();
+        ids.iter().for_each(|id| self.above.add(*id));
+        ids
+    }
+
+    /// How much that is.
+    pub(super) fn above(&self) -> Above {
+        self.above
     }
 
     /// The number of the first place that is not done, whether or not the mark is held back before it.

@@ -11,12 +11,12 @@ mod marks;
 mod tests;
 
 use std::collections::hash_map::Entry as Place;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::change::{Change, Position};
 use crate::source::{Changes, Slice};
-use crate::store::Parking;
+use crate::store::{DoneAbove, Parking};
 use marks::Marks;
 
 /// Lane numbers are good hashes already; hashing them again would only cost time.
@@ -57,6 +57,15 @@ struct Entry {
     change: Change,
 }
 
+/// Changes that an earlier owner has handled, beyond the position where this one began.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// Those that were not read again yet.
+    ahead: DoneAbove,
+    /// The numbers of those that were read and are still in line: they are passed over.
+    in_line: BTreeSet<u64>,
+}
+
 /// What one read found, as far as it was not taken yet.
 #[derive(Clone, Debug)]
 struct Incoming {
@@ -86,6 +95,7 @@ pub struct Lanes {
     /// Changes that wait for their lane.
     waiting: ByLane<VecDeque<Entry>>,
     parked: ParkedLanes,
+    known: Known,
     /// Changes to park, by their numbers: each goes into the first checkpoint that passes it, and into none before. Parked
     /// any earlier, a crash could bring an older change of the object back, and it would be parked behind this one.
     aside: BTreeMap<u64, Parking>,
@@ -105,9 +115,10 @@ pub struct Lanes {
 const MOST_SPARE: usize = 1000;
 
 impl Lanes {
-    /// Lanes in which these objects are parked already.
-    pub fn new(parked: impl IntoIterator<Item = u64>) -> Self {
-        Lanes { parked: parked.into_iter().collect(), ..Lanes::default() }
+    /// Lanes in which these objects are parked already, and these changes are handled.
+    pub fn new(parked: impl IntoIterator<Item = u64>, done: DoneAbove) -> Self {
+        let known = Known { ahead: done, in_line: BTreeSet::new() };
+        Lanes { parked: parked.into_iter().collect(), known, ..Lanes::default() }
     }
 
     /// Takes in what a read found.
@@ -117,10 +128,29 @@ impl Lanes {
             self.held += slice.changes.len();
             self.weight += slice.changes.weight();
             self.marks.open(slice.changes.positions());
+            self.pass_over_known(&slice.changes, next);
             self.incoming.push_back(Incoming { changes: slice.changes, next });
         }
         // How far the read looked counts too: a partition where nothing happens still moves on.
         self.marks.reach(slice.upto);
+    }
+
+    /// Those of these changes that are known to be handled are done at once. The first of them has this number.
+    fn pass_over_known(&mut self, changes: &Changes, first: u64) {
+        if self.known.ahead.is_empty() {
+            return;
+        }
+        for (number, change) in (first..).zip(changes.clone()) {
+            if self.known.ahead.remove(change.id) {
+                self.known.in_line.insert(number);
+                self.handled(number, &change);
+            }
+        }
+    }
+
+    /// All that there is was read: what is known of an earlier owner and did not come will not come any more.
+    pub fn forget_known(&mut self) {
+        self.known.ahead = DoneAbove::default();
     }
 
     /// The next change in line, whether its lane is free or not.
@@ -133,9 +163,12 @@ impl Lanes {
             if let Some(change) = incoming.changes.next() {
                 let number = incoming.next;
                 incoming.next += 1;
-                return Some(Entry { number, change });
+                if !self.known.in_line.remove(&number) {
+                    return Some(Entry { number, change });
+                }
+            } else {
+                self.incoming.pop_front();
             }
-            self.incoming.pop_front();
         }
     }
 
@@ -215,7 +248,10 @@ impl Lanes {
     /// rest of its way. Says whether there were any.
     fn start_run(&mut self, batch: &mut Batch, max: usize) -> bool {
         let Some(incoming) = self.incoming.front_mut() else { return false };
-        let most = (max - batch.changes.len()).min(incoming.changes.len());
+        let mut most = (max - batch.changes.len()).min(incoming.changes.len());
+        if let Some(known) = self.known.in_line.first() {
+            most = most.min((known - incoming.next) as usize);
+        }
         let mut run = 0;
         while run < most
             && let Some(lane) = incoming.changes.lane(run)
@@ -238,9 +274,19 @@ impl Lanes {
     }
 
     fn set_aside(&mut self, entry: Entry) {
-        self.settle(entry.number, &entry.change);
-        self.aside.insert(entry.number, Parking { change: entry.change, failure: None });
+        self.wait_for_mark(entry.number, Parking { change: entry.change, failure: None });
         self.marks.advance();
+    }
+
+    /// A change is done here, and goes into the store with the checkpoint that passes it.
+    fn wait_for_mark(&mut self, number: u64, parking: Parking) {
+        self.leave(&parking.change);
+        self.marks.done(number);
+        #[cfg(feature = "simulation")]
+        if crate::simulation::has(crate::simulation::Mutant::AsideCountsAsHandled) {
+            self.marks.handled(number, parking.change.id);
+        }
+        self.aside.insert(number, parking);
     }
 
     /// The batch is done: each of its changes is handled, or is to be parked.
@@ -253,6 +299,11 @@ impl Lanes {
             self.spare = batch.changes;
             self.spare.clear();
         }
+    }
+
+    /// The change of this number, which has this id, is handled, and its batch still runs. Whether that is new.
+    pub fn tell(&mut self, number: u64, id: u64) -> bool {
+        self.marks.tell(number, id)
     }
 
     /// The batch was given up before it was done; the changes with these ids are not. Their lanes stay closed.
@@ -268,21 +319,26 @@ impl Lanes {
             if unfinished.contains(&change.id) {
                 continue;
             }
-            self.settle(*number, change);
             // Nearly always there is none, and looking costs more than knowing.
             if !parked.is_empty()
                 && let Some(parking) = parked.remove(&change.id)
             {
                 self.parked.insert(change.lane());
-                self.aside.insert(*number, parking);
+                self.wait_for_mark(*number, parking);
+            } else {
+                self.handled(*number, change);
             }
         }
     }
 
-    fn settle(&mut self, number: u64, change: &Change) {
+    fn handled(&mut self, number: u64, change: &Change) {
+        self.leave(change);
+        self.marks.handled(number, change.id);
+    }
+
+    fn leave(&mut self, change: &Change) {
         self.held -= 1;
         self.weight -= change.weight();
-        self.marks.done(number);
     }
 
     /// From now on, this object's changes are set aside instead of run, those that wait for it included.
@@ -385,6 +441,17 @@ impl Lanes {
     /// Everything up to here is handled or set aside; `None` before the first such place.
     pub fn low_water(&self) -> Option<&Position> {
         self.marks.low_water()
+    }
+
+    /// What is handled beyond the low-water mark, of a source that was read up to here.
+    pub fn done_above(&mut self, upto: &Position) -> DoneAbove {
+        DoneAbove::new(upto.clone(), self.marks.handled_above()).with(&self.known.ahead)
+    }
+
+    /// How many bytes that takes at most, without what is known of an earlier owner and was not read again yet.
+    pub fn done_above_bytes(&self) -> u64 {
+        let above = self.marks.above();
+        DoneAbove::most_bytes(above.count, above.width())
     }
 
     /// Where the low-water mark will stand once this batch is complete.

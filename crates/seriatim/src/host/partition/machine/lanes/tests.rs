@@ -109,7 +109,7 @@ fn a_change_is_parked_only_when_everything_before_it_is_done() {
 
 #[test]
 fn changes_of_a_held_object_wait_and_then_go_on_or_are_set_aside() {
-    let mut lanes = Lanes::new([change(0, 7).lane()]);
+    let mut lanes = Lanes::new([change(0, 7).lane()], DoneAbove::default());
     let lane = change(0, 7).lane();
     lanes.hold(lane);
     lanes.push(slice(vec![change(1, 7), change(2, 8), change(3, 7)], 3));
@@ -130,7 +130,7 @@ fn changes_of_a_held_object_wait_and_then_go_on_or_are_set_aside() {
 fn a_change_of_everything_waits_for_parked_objects() {
     let (parked, other) = (change(1, 7), change(2, 8));
     let lane = parked.lane();
-    let mut lanes = Lanes::new([lane]);
+    let mut lanes = Lanes::new([lane], DoneAbove::default());
     lanes.push(slice(vec![other, change(3, -1), change(4, 8)], 4));
     let first = lanes.take(10).unwrap();
     assert_eq!(ids(&first), [2]);
@@ -237,4 +237,39 @@ proptest! {
         prop_assert_eq!(mark as usize, keys.len());
         prop_assert_eq!((lanes.held(), lanes.weight()), (0, 0));
     }
+}
+
+#[test]
+fn what_an_earlier_owner_has_handled_is_passed_over_and_still_told() {
+    let done = DoneAbove::new(Position::number(9), [2, 3, 5, 7]);
+    let mut lanes = Lanes::new([], done.clone());
+    lanes.push(slice((1..=4).map(|id| change(id, id as i64)).collect(), 4));
+    let batch = lanes.take(10).unwrap();
+    assert_eq!(batch.changes.iter().map(|change| change.id).collect::<Vec<_>>(), [1, 4]);
+    let told = lanes.done_above(&Position::number(4));
+    assert!([2, 3, 5, 7].iter().all(|id| told.contains(*id)) && !told.contains(1) && !told.contains(4));
+    lanes.complete(batch, vec![]);
+    assert_eq!((lanes.low_water(), lanes.held(), lanes.weight()), (Some(&Position::number(4)), 0, 0));
+    lanes.push(slice((5..=6).map(|id| change(id, id as i64)).collect(), 6));
+    let batch = lanes.take(10).unwrap();
+    assert_eq!(batch.changes.iter().map(|change| change.id).collect::<Vec<_>>(), [6]);
+    let told = lanes.done_above(&Position::number(6));
+    assert_eq!(told, DoneAbove::new(Position::number(9), [7]), "5 is passed, and 7 is ahead");
+    lanes.forget_known();
+    assert!(lanes.done_above(&Position::number(6)).is_empty(), "7 did not come");
+}
+
+#[test]
+fn what_is_done_of_a_batch_that_runs_is_told_and_holds_the_mark_until_all_is() {
+    let mut lanes = Lanes::default();
+    lanes.push(slice((1..=3).map(|id| change(id, id as i64)).collect(), 3));
+    let batch = lanes.take(3).unwrap();
+    assert!(lanes.tell(batch.numbers()[0], 1) && lanes.tell(batch.numbers()[2], 3));
+    assert!(!lanes.tell(batch.numbers()[2], 3), "that is known");
+    assert_eq!(lanes.low_water(), None);
+    assert_eq!(lanes.done_above(&Position::number(3)), DoneAbove::new(Position::number(3), [1, 3]));
+    lanes.complete(batch, vec![]);
+    assert_eq!(lanes.low_water(), Some(&Position::number(3)));
+    assert!(lanes.done_above(&Position::number(3)).is_empty());
+    assert_eq!(lanes.done_above_bytes(), DoneAbove::most_bytes(0, 0));
 }
