@@ -47,17 +47,21 @@ fn shop(store: &str) -> Shop {
     shop
 }
 
-fn only_the_last_moments_come_again(store: &str) {
-    let (shop, before, after) = (shop(store), Answered::default(), Answered::default());
-    let noted = before.clone();
-    let slow = Server::start_with(move |_, request| {
-        // The first order takes for ever, and all that are in one request with it.
+/// Notes and answers all but the first order: that takes for ever, and so does all that is in one request with it.
+fn slow_server(answered: &Answered) -> Server {
+    let answered = answered.clone();
+    Server::start_with(move |_, request| {
         if request.body.contains(r#""key":{"id":1}"#) {
             return Answer::Never;
         }
-        noted.note(request);
+        answered.note(request);
         answer(200)
-    });
+    })
+}
+
+fn only_the_last_moments_come_again(store: &str) {
+    let (shop, before, after) = (shop(store), Answered::default(), Answered::default());
+    let slow = slow_server(&before);
     shop.reconfigure("ADDRESS", &slow.address());
     let running = Running::start(&shop, "run");
     eventually("existing rows are handled", || before.count() >= EXISTING - 10, || running.log());
@@ -104,14 +108,7 @@ fn only_the_last_moments_come_again(store: &str) {
 #[test]
 fn a_source_restored_behind_what_was_handled_ahead_stops_its_feed() {
     let (shop, before) = (shop("sqlite:store.db"), Answered::default());
-    let noted = before.clone();
-    let server = Server::start_with(move |_, request| {
-        if request.body.contains(r#""key":{"id":1}"#) {
-            return Answer::Never;
-        }
-        noted.note(request);
-        answer(200)
-    });
+    let server = slow_server(&before);
     shop.reconfigure("ADDRESS", &server.address());
     let running = Running::start(&shop, "run");
     eventually("existing rows are handled", || before.count() >= EXISTING - 10, || running.log());
