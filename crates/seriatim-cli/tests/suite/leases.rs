@@ -88,3 +88,23 @@ fn a_lease_is_taken_from_a_living_host_only_by_force() {
     anna.kill();
     shop.run("lease release totals 2").expect(0, &["partition totals/2: free"]);
 }
+
+#[test]
+fn a_lease_shows_when_its_owner_was_last_heard_of_and_the_expiry_that_it_is_judged_by() {
+    let shop = Shop::open();
+    shop.reconfigure("[source.shop]", "[lease]\nrenew = \"200ms\"\nexpire = \"7s\"\n[source.shop]");
+    let mut host = Running::start(&shop, "anna", "owns 4 of 4 partitions");
+    let renewed = |lease: &Value| lease["renewed_at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let first = leases(&shop);
+    for lease in &first {
+        assert_eq!((lease["expire"].as_f64(), &lease["parents"]), (Some(7.0), &Value::Array(vec![])));
+        let age = seriatim::clock::wall().duration_since(renewed(lease));
+        assert!(age.as_secs().abs() < 60, "{lease}");
+    }
+    let began = seriatim::clock::now();
+    while renewed(&leases(&shop)[0]) <= renewed(&first[0]) {
+        assert!(began.elapsed().as_secs() < 30, "it is never renewed");
+    }
+    host.kill();
+    assert_eq!((&leases(&shop)[0]["owner"], &leases(&shop)[0]["renewed_at"]), (&Value::Null, &Value::Null));
+}

@@ -23,8 +23,18 @@ pub(super) struct LeaseItem {
     pub steps: u64,
     /// What is still to be carried out: its name, and in how many pieces it is written down.
     pub plan: Option<(String, usize)>,
+    /// Plans may be written down that never counted.
+    pub plans_noted: bool,
     /// The last plan that counted.
     pub last_plan: Option<String>,
+}
+
+impl LeaseItem {
+    /// Whether plans may be written down for it, also such that never counted. Where nothing was ever parked there are none, and nobody
+    /// looks for them: a host that joins takes a thousand leases at once.
+    pub fn may_have_plans(&self) -> bool {
+        self.plan.is_some() || self.plans_noted || self.steps > 0
+    }
 }
 
 /// The attributes of a new lease.
@@ -112,6 +122,7 @@ impl DynamoDbStore {
             done: optional_text(item, "doneAbove").unwrap_or_default().parse().map_err(foreign)?,
             steps: number_of(item, "parkSteps")?,
             plan: plan.zip(optional_number(item, "planPieces")?),
+            plans_noted: optional_number::<u64>(item, "plansNoted")?.is_some(),
             last_plan: optional_text(item, "lastPlan").map(str::to_owned),
         })
     }

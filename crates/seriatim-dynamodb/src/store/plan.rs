@@ -166,6 +166,7 @@ impl DynamoDbStore {
                 Transacted::Refused(lease, _) => lease,
             }
         } else {
+            self.note_plans(place, seen).await?;
             let count = self.write_down(place, &name, groups.into_iter().flatten()).await?;
             let update = update.set("planName = :plan, planPieces = :pieces", ":pieces", number(count));
             match self.update("changing what is parked in", update).await? {
@@ -200,6 +201,16 @@ impl DynamoDbStore {
             }
             self.carry_out(place, &lease).await?;
         }
+    }
+
+    /// Has the next owners look for plans, before the first one is written down: its maker may die before it counts.
+    async fn note_plans(&self, place: &LeasePlace, seen: &LeaseItem) -> Result<(), StoreError> {
+        if seen.may_have_plans() {
+            return Ok(());
+        }
+        let update = Update::of(place.key()).set("plansNoted = :noted", ":noted", number(1));
+        self.update("noting a plan in", update.only_if("attribute_exists(leaseEpoch)")).await?;
+        Ok(())
     }
 
     async fn write_down(

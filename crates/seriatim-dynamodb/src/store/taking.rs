@@ -131,7 +131,7 @@ impl DynamoDbStore {
         item: LeaseItem,
     ) -> Result<(usize, Lease), StoreError> {
         let mut item = item;
-        if item.plan.is_some() || item.steps > 0 {
+        if item.may_have_plans() {
             if let Some(settled) = self.settled(&wanted.place).await? {
                 item = settled;
             }

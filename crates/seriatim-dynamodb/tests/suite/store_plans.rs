@@ -9,10 +9,10 @@ use seriatim::store::{
     Store, StoreError, Unparking,
 };
 use seriatim::value::{Columns, Key, Row, Value};
+use seriatim_dynamodb::aws_sdk_dynamodb::Client;
 use seriatim_dynamodb::aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextMut;
 use seriatim_dynamodb::aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use seriatim_dynamodb::aws_sdk_dynamodb::error::BoxError;
-use seriatim_dynamodb::aws_sdk_dynamodb::{Client, types::AttributeValue};
 use seriatim_dynamodb::{DynamoDbLedger, DynamoDbStore};
 
 use crate::server::Server;
@@ -155,6 +155,33 @@ impl Intercept for NoTransactions {
     }
 }
 
+/// Has every request with these words in it fail, as if the process died before it.
+#[derive(Debug)]
+struct NoRequestsWith(&'static str);
+
+impl Intercept for NoRequestsWith {
+    fn name(&self) -> &'static str {
+        "no requests with some words"
+    }
+
+    fn modify_before_transmit(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let body = context.request().body().bytes().map(String::from_utf8_lossy).unwrap_or_default();
+        if body.contains(self.0) { Err("it died".into()) } else { Ok(()) }
+    }
+}
+
+/// A handle whose process dies before the first request with these words in it.
+async fn dying_before(stage: &Stage, words: &'static str) -> DynamoDbStore {
+    let address = stage.server.address();
+    let config = address.client().config().to_builder().interceptor(NoRequestsWith(words)).build();
+    DynamoDbStore::with_client(&Client::from_conf(config), address.table()).await.unwrap().in_steps_of(0)
+}
+
 /// A handle whose process dies between writing a plan on the lease and carrying it out.
 async fn dying(stage: &Stage) -> DynamoDbStore {
     let address = stage.server.address();
@@ -192,19 +219,15 @@ async fn a_step_that_was_written_down_and_never_happened_is_removed_by_the_next_
     let parking = Checkpoint::parking(Position::number(5), vec![failed(change(5, "a", 10))]);
     let refused = dying.checkpoint(&stage.lease, &parking).await;
     assert!(matches!(refused, Err(CheckpointError::Fenced { by }) if by == next.epoch), "{refused:?}");
-    // Where nothing was ever parked, nobody looks for it: a host that joins takes a thousand leases at once.
-    stage.store.checkpoint(&next, &parking).await.unwrap();
-    // Of one that died after writing it down there is this left:
-    let address = stage.server.address();
-    let life = stage.items("leases/").await[0].split('/').nth(1).unwrap().to_owned();
-    let put = address.client().put_item().table_name(address.table());
-    put.item("id", AttributeValue::S(format!("\u{1}plans/{life}/0")))
-        .item("processorId", AttributeValue::S(format!("{:020}/left/000000", 1)))
-        .send()
-        .await
-        .unwrap();
-    take(&stage.store, &stage.session).await;
     assert_eq!(stage.items("plans/").await, Vec::<String>::new());
+    // It dies after it has written it down, before it counts; nothing was ever parked here.
+    let died = dying_before(&stage, "planPieces").await.checkpoint(&next, &parking).await;
+    assert!(matches!(died, Err(CheckpointError::Store(StoreError::Unavailable { .. }))), "{died:?}");
+    assert_eq!(stage.items("plans/").await.len(), 1, "it is written down");
+    let last = take(&stage.store, &stage.session).await;
+    assert_eq!(stage.items("plans/").await, Vec::<String>::new());
+    assert_eq!(stage.store.parked(&feed(), None).await.unwrap().len(), 0, "and it never happened");
+    stage.store.checkpoint(&last, &parking).await.unwrap();
     assert_eq!(stage.store.parked(&feed(), None).await.unwrap().len(), 1);
 }
 

@@ -12,4 +12,5 @@ mod gate;
 mod queue_processes;
 mod queue_refused;
 mod store_conformance;
+mod store_idle;
 mod support;

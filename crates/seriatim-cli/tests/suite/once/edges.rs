@@ -53,10 +53,15 @@ async fn a_signal_in_the_moment_of_the_claim_leaves_no_claim_behind() {
         }
     };
     client.batch_execute("begin; lock table seriatim.once in access exclusive mode").await.unwrap();
-    let claiming =
+    let mut claiming =
         place.script("1", "--max-processing-time 1h --on-timeout unknown", "true").spawn().unwrap();
     until_some(WAITING, true).await;
     send(&claiming, Signal::TERM);
+    // One that does not wait for the claim is gone by now, and the server still has the claim before it.
+    let told = clock::now();
+    while claiming.try_wait().unwrap().is_none() && told.elapsed() < Duration::from_secs(1) {
+        std::thread::yield_now();
+    }
     client.batch_execute("commit").await.unwrap();
     // A signal that is heard only after the claim is passed on to the command.
     let code = ran(claiming).code;
