@@ -36,6 +36,9 @@ fn all_that_a_command_printed_before_its_exit_is_recorded() {
 
 /// Others that wait for a lock in the database, and others that are at something.
 const WAITING: &str = "select count(*) from pg_locks where not granted";
+const UNDECIDED: &str =
+    "create temporary table claimed as select * from seriatim.once; update claimed set id = '1';
+    begin; insert into seriatim.once select * from claimed";
 const BUSY: &str = "select count(*) from pg_stat_activity
     where datname = current_database() and state = 'active' and pid <> pg_backend_pid()";
 
@@ -52,7 +55,8 @@ async fn a_signal_in_the_moment_of_the_claim_leaves_no_claim_behind() {
             assert!(began.elapsed() < SOON, "{query}");
         }
     };
-    client.batch_execute("begin; lock table seriatim.once in access exclusive mode").await.unwrap();
+    // Another claim of the same signal that is not decided yet: the statement that claims waits for it on the server.
+    client.batch_execute(UNDECIDED).await.unwrap();
     let mut claiming =
         place.script("1", "--max-processing-time 1h --on-timeout unknown", "true").spawn().unwrap();
     until_some(WAITING, true).await;
@@ -62,7 +66,7 @@ async fn a_signal_in_the_moment_of_the_claim_leaves_no_claim_behind() {
     while claiming.try_wait().unwrap().is_none() && told.elapsed() < Duration::from_secs(1) {
         std::thread::yield_now();
     }
-    client.batch_execute("commit").await.unwrap();
+    client.batch_execute("rollback").await.unwrap();
     // A signal that is heard only after the claim is passed on to the command.
     let code = ran(claiming).code;
     assert!(code == 0 || code == 128 + 15, "{code}");
