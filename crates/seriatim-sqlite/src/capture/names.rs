@@ -34,10 +34,12 @@ pub(super) struct Edition(u32);
 impl Edition {
     /// That of triggers which say nothing about it.
     pub(super) const FIRST: Edition = Edition(0);
-    pub(super) const NOW: Edition = Edition(3);
+    pub(super) const NOW: Edition = Edition(4);
 
     /// Journals that put states aside; logs that note a change after the write.
     const SECOND: Edition = Edition(2);
+    /// Logs that note it before.
+    const THIRD: Edition = Edition(3);
 }
 
 /// What a trigger waits for.
@@ -57,6 +59,13 @@ pub(super) enum Event {
     NestedInsert,
     NestedUpdate,
     NestedDelete,
+    /// Journal: these six are for the commonest of those cases.
+    AsideBeforeInsert,
+    AsideBeforeUpdate,
+    AsideBeforeDelete,
+    AsideInsert,
+    AsideUpdate,
+    AsideDelete,
     /// Log: an insert that may be ignored, become an update, or replace other rows.
     CollidingInsert,
     /// Log: an insert for which SQLite chooses the key, or inside such a one.
@@ -90,6 +99,12 @@ impl Event {
             Event::NestedInsert => "nested_after_insert",
             Event::NestedUpdate => "nested_after_update",
             Event::NestedDelete => "nested_after_delete",
+            Event::AsideBeforeInsert => "aside_before_insert",
+            Event::AsideBeforeUpdate => "aside_before_update",
+            Event::AsideBeforeDelete => "aside_before_delete",
+            Event::AsideInsert => "aside_after_insert",
+            Event::AsideUpdate => "aside_after_update",
+            Event::AsideDelete => "aside_after_delete",
             Event::CollidingInsert => "before_insert_colliding",
             Event::KeylessInsert => "before_insert_keyless",
             Event::CollidingUpdate => "before_update_colliding",
@@ -105,27 +120,47 @@ impl Event {
         match self {
             Event::BeforeInsert
             | Event::NestedBeforeInsert
+            | Event::AsideBeforeInsert
             | Event::CollidingInsert
             | Event::KeylessInsert => "before insert",
             Event::BeforeUpdate
             | Event::NestedBeforeUpdate
+            | Event::AsideBeforeUpdate
             | Event::CollidingUpdate
             | Event::BeforeUpdateOfKey => "before update",
-            Event::BeforeDelete | Event::NestedBeforeDelete => "before delete",
-            Event::Insert | Event::ReplacingInsert | Event::NestedInsert => "after insert",
+            Event::BeforeDelete | Event::NestedBeforeDelete | Event::AsideBeforeDelete => "before delete",
+            Event::Insert | Event::ReplacingInsert | Event::NestedInsert | Event::AsideInsert => {
+                "after insert"
+            }
             Event::Update
             | Event::UpdateOfKey
             | Event::ReplacingUpdate
             | Event::FollowingUpdate
-            | Event::NestedUpdate => "after update",
-            Event::Delete | Event::NestedDelete => "after delete",
+            | Event::NestedUpdate
+            | Event::AsideUpdate => "after update",
+            Event::Delete | Event::NestedDelete | Event::AsideDelete => "after delete",
         }
     }
 }
 
 const COMMON: [Event; 5] =
     [Event::BeforeInsert, Event::BeforeUpdate, Event::Insert, Event::Update, Event::Delete];
-const OF_A_JOURNAL: [Event; 7] = [
+const OF_A_JOURNAL: [Event; 13] = [
+    Event::AsideBeforeInsert,
+    Event::AsideBeforeUpdate,
+    Event::AsideBeforeDelete,
+    Event::AsideInsert,
+    Event::AsideUpdate,
+    Event::AsideDelete,
+    Event::BeforeDelete,
+    Event::NestedBeforeInsert,
+    Event::NestedBeforeUpdate,
+    Event::NestedBeforeDelete,
+    Event::NestedInsert,
+    Event::NestedUpdate,
+    Event::NestedDelete,
+];
+const OF_AN_OLDER_JOURNAL: [Event; 7] = [
     Event::BeforeDelete,
     Event::NestedBeforeInsert,
     Event::NestedBeforeUpdate,
@@ -167,12 +202,49 @@ impl Objects {
         format!("seriatim_keyless_{}", self.capture)
     }
 
+    /// Journal: the views whose only use is the programs behind them, in the order in which a change takes them.
+    pub(super) fn views(&self) -> [String; 6] {
+        ["open", "begin", "kept", "ended", "told", "due"]
+            .map(|name| format!("seriatim_{name}_{}", self.capture))
+    }
+
+    /// Journal: the view that puts the open row aside.
+    pub(super) fn open(&self) -> String {
+        format!("seriatim_open_{}", self.capture)
+    }
+
+    /// Journal: the view for the beginning of a change.
+    pub(super) fn begin(&self) -> String {
+        format!("seriatim_begin_{}", self.capture)
+    }
+
+    /// Journal: the view for when the rows are put aside that a change may touch.
+    pub(super) fn kept(&self) -> String {
+        format!("seriatim_kept_{}", self.capture)
+    }
+
+    /// Journal: the view for the end of a change.
+    pub(super) fn ended(&self) -> String {
+        format!("seriatim_ended_{}", self.capture)
+    }
+
+    /// Journal: the view for when the rows were looked at that a change touched.
+    pub(super) fn told(&self) -> String {
+        format!("seriatim_told_{}", self.capture)
+    }
+
+    /// Journal: the view that journals what is due.
+    pub(super) fn due(&self) -> String {
+        format!("seriatim_due_{}", self.capture)
+    }
+
     /// The events that the capture has triggers for, if they are of this edition.
     pub(super) fn events(&self, edition: Edition) -> impl Iterator<Item = Event> {
         let more = match (self.kind, edition) {
             (Kind::Log, Edition::FIRST | Edition::SECOND) => OF_AN_OLDER_LOG.as_slice(),
             (Kind::Log, _) => &OF_A_LOG,
             (Kind::Journal, Edition::FIRST) => &[],
+            (Kind::Journal, Edition::SECOND | Edition::THIRD) => &OF_AN_OLDER_JOURNAL,
             (Kind::Journal, _) => &OF_A_JOURNAL,
         };
         COMMON.into_iter().chain(more.iter().copied())
@@ -194,7 +266,8 @@ impl Objects {
     pub(super) fn drop_triggers(&self) -> String {
         let all = [COMMON.as_slice(), &OF_A_JOURNAL, &OF_A_LOG, &[Event::KeylessInsert], &OF_AN_OLDER_LOG];
         let drop = |event: &Event| format!("drop trigger if exists {};\n", self.trigger_name(*event));
-        all.into_iter().flatten().map(drop).collect()
+        let views = self.views().map(|view| format!("drop view if exists {view};\n"));
+        all.into_iter().flatten().map(drop).chain(views).collect()
     }
 
     /// The SQL that takes the tables out, with all that is in them.

@@ -184,7 +184,11 @@ impl Table {
     /// The new value of a column, before the write. `OR REPLACE` puts the default in place of a NULL that must not be, but only
     /// after the triggers before the write.
     pub(super) fn as_it_will_be(&self, slot: usize) -> String {
-        let new = format!("new.{}", self.column(slot));
+        self.will_be(slot, format!("new.{}", self.column(slot)))
+    }
+
+    /// The same, of a column that has this value.
+    pub(super) fn will_be(&self, slot: usize, new: String) -> String {
         let column = &self.columns[slot];
         match &column.default {
             Some(default) if column.not_null => format!("ifnull({new}, ({default}))"),

@@ -98,6 +98,25 @@ async fn a_statement_that_fails_half_way_leaves_nothing_untold() {
 }
 
 #[tokio::test]
+async fn a_row_that_another_trigger_deletes_first_is_deleted_once() {
+    for theirs in ["delete from t where id = old.id", "insert or replace into t values (old.id, old.n + 1)"] {
+        for key in ["integer primary key", "primary key not null"] {
+            for event in ["delete", "update"] {
+                let schema = format!(
+                    "create table t (id {key}, n); insert into t values (1, 1), (2, 2);
+                     create table other (x)"
+                );
+                let statements = format!(
+                    "create temp trigger theirs before {event} on t when old.n < 5 begin {theirs}; end;
+                     update t set n = 5 where id = 2; delete from t where id = 1; insert into t values (3, 3)"
+                );
+                follow(&schema, &statements).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_log_tells_what_a_statement_kept_that_was_cut_off() {
     const KEPT: [(&str, &str); 5] = [
         ("insert", "insert or fail into t values (3, 3, 'x')"),

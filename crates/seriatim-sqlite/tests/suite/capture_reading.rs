@@ -183,7 +183,7 @@ async fn a_consumer_that_is_gone_for_long_is_named() {
         let what = format!("feed forgotten of store store was last seen {ago} ago and keeps 5 changes");
         assert!(blockers[0].what.contains(&what), "{blockers:?}");
         assert!(blockers[0].remedy.contains("`seriatim run forgotten`"), "{blockers:?}");
-        assert!(blockers[0].remedy.contains("`seriatim unwatch forgotten`"), "{blockers:?}");
+        assert!(blockers[0].remedy.contains("`seriatim unwatch forgotten --store store`"), "{blockers:?}");
         file.sql(&format!(
             "update seriatim_consumer set seen_at = seen_at + {seconds} * 1000 where feed = 'forgotten'"
         ));

@@ -3,8 +3,11 @@
 //! Values go from column to column and never through text or JSON, so each comes out as it went in. Nothing here is newer
 //! than SQLite 3.38: triggers run in the writer's SQLite, not in ours.
 //!
-//! Each event has two triggers: a short one for a change that nothing comes between, and one for when something is under way
-//! (see [`super::flight`]). In which order SQLite fires them does not matter.
+//! Each event has three triggers: a short one for a change that nothing comes between, a long one for when something is under way
+//! (see [`super::flight`]), and one for the commonest of those cases (see [`super::lean`]).
+//!
+//! Of the triggers of one event, SQLite fires the newest first. So the long ones are made last: they come first, and once they
+//! have put something aside, the others have nothing to do. In which order other people's triggers fire does not matter.
 
 use super::flight::{Doing, Flight, OPEN, OPEN_INSERT, Way};
 use crate::capture::names::{Event, Objects};
@@ -31,42 +34,62 @@ pub(in crate::capture) fn add_slots(objects: &Objects, from: usize, to: usize) -
 /// Makes all triggers.
 pub(in crate::capture) fn create_triggers(objects: &Objects, table: &Table, key: &[usize]) -> String {
     let flight = Flight::new(objects, table, key);
-    let trigger = |event, condition: &str, body: &str| objects.trigger(event, table, condition, body);
-    let (free, under_way) = (format!("not {}", flight.under_way()), flight.under_way());
-    let (nothing_aside, any_aside) = (format!("not {}", flight.any_aside()), flight.any_aside());
-    [
-        trigger(Event::BeforeInsert, &free, &flight.open_insert()),
-        trigger(Event::BeforeUpdate, &free, &flight.open()),
-        trigger(Event::BeforeDelete, &free, &flight.open()),
-        trigger(Event::Insert, &nothing_aside, &flight.close_insert()),
-        trigger(Event::Update, &nothing_aside, &flight.close_update()),
-        trigger(Event::Delete, &nothing_aside, &flight.close_delete()),
-        trigger(
-            Event::NestedBeforeInsert,
-            &format!("{under_way}\n  or {}", flight.insert_collides()),
-            &flight.begin_insert(),
-        ),
-        trigger(
-            Event::NestedBeforeUpdate,
-            &format!("{under_way}\n  or {}\n  or {}", flight.moves(), flight.update_collides()),
-            &flight.begin_update(),
-        ),
-        trigger(Event::NestedBeforeDelete, &under_way, &flight.begin_delete()),
-        trigger(Event::NestedInsert, &any_aside, &flight.end_insert()),
-        trigger(Event::NestedUpdate, &any_aside, &flight.end_update()),
-        trigger(Event::NestedDelete, &any_aside, &flight.end_delete()),
-    ]
-    .concat()
+    // SQLite fires the newest first.
+    [flight.views(), flight.short_triggers(), flight.lean_triggers(), flight.nested_triggers()].concat()
 }
 
 impl Flight<'_> {
+    pub(super) fn trigger(&self, event: Event, condition: &str, body: &str) -> String {
+        self.objects.trigger(event, self.table, condition, body)
+    }
+
+    /// For a change that nothing comes between.
+    fn short_triggers(&self) -> String {
+        let free = format!("not {}", self.under_way());
+        [
+            self.trigger(Event::BeforeInsert, &free, &self.open_insert()),
+            self.trigger(Event::BeforeUpdate, &free, &self.open()),
+            self.trigger(Event::BeforeDelete, &free, &self.open()),
+            // While anything is put aside, no row is open.
+            self.trigger(Event::Insert, "", &self.close_insert()),
+            self.trigger(Event::Update, "", &self.close_update()),
+            self.trigger(Event::Delete, "", &self.close_delete()),
+        ]
+        .concat()
+    }
+
+    /// For when something is under way, or may come between.
+    fn nested_triggers(&self) -> String {
+        let nested = |event, needed: String, lean: String, body: &str| {
+            self.trigger(event, &format!("({needed})\n  and not ({lean})"), body)
+        };
+        let (under_way, stale) = (self.under_way(), format!("not {}", self.is_fresh()));
+        let any_aside = || self.any_aside();
+        let insert = format!("{under_way}\n  or {}", self.insert_collides());
+        let update =
+            format!("{under_way}\n  or {}\n  or {}\n  or {stale}", self.moves(), self.update_collides());
+        let delete = format!("{under_way}\n  or {stale}");
+        [
+            nested(Event::NestedBeforeInsert, insert, self.lean_insert(), &self.begin_insert()),
+            nested(Event::NestedBeforeUpdate, update, self.lean_update(), &self.begin_update()),
+            nested(Event::NestedBeforeDelete, delete, self.lean_delete(), &self.begin_delete()),
+            nested(Event::NestedInsert, any_aside(), self.leanly_inserted(), &self.end_insert()),
+            nested(Event::NestedUpdate, any_aside(), self.leanly_updated(), &self.end_update()),
+            nested(Event::NestedDelete, any_aside(), self.leanly_deleted(), &self.end_delete()),
+        ]
+        .concat()
+    }
+
     /// An open row with the key, and with the greatest one if SQLite is to choose it.
     fn open_insert(&self) -> String {
         let primary = self.table.primary_slots();
         let above = self.table.chosen_key();
         let into =
             primary.iter().map(|slot| format!("new_{slot}")).chain(above.map(|key| format!("old_{key}")));
-        let greatest = |key| format!("(select max({}) from {})", self.table.column(key), self.table.quoted());
+        let greatest = |key| {
+            let (name, table) = (self.table.column(key), self.table.quoted());
+            format!("case when new.{name} = -1 then (select max({name}) from {table}) end")
+        };
         let from = primary.iter().map(|slot| self.column("new", *slot)).chain(above.map(greatest));
         format!(
             "  insert into {} (op, at, {}) values ({OPEN_INSERT}, {NOW_MS}, {});\n",
@@ -76,15 +99,13 @@ impl Flight<'_> {
         )
     }
 
-    /// An open row with the row as it is. Not as `old` says: other triggers may have changed it meanwhile.
+    /// An open row with the row as it is.
     fn open(&self) -> String {
         format!(
-            "  insert into {} (op, at, {}) select {OPEN}, {NOW_MS}, {} from {} as r where {};\n",
+            "  insert into {} (op, at, {}) values ({OPEN}, {NOW_MS}, {});\n",
             self.journal,
             self.each("old_"),
-            self.image("r"),
-            self.table.quoted(),
-            self.row_is_old()
+            self.image("old")
         )
     }
 
@@ -110,64 +131,35 @@ impl Flight<'_> {
     }
 
     fn begin_insert(&self) -> String {
-        let new = self.put_aside(|slot| self.table.as_it_will_be(slot));
-        let touched = self.due_and_kept(&new) + &self.in_the_way();
-        self.begin(Doing::Insert, &touched) + &self.keep_absence() + &self.claim()
+        self.begin(Doing::Insert, &self.insert_is_lean(), &self.in_the_way())
     }
 
     fn begin_update(&self) -> String {
-        let new = self.put_aside(|slot| self.table.as_it_will_be(slot));
-        let touched = self.due_and_kept(&self.aside_of("old"))
-            + &self.due_and_kept(&new)
-            + &self.in_the_way()
-            + &self.keep(&self.row_is_old());
-        // SQLite computes generated columns from the columns that some trigger asks for, and takes the others for NULL.
-        let ask_for_all = format!("  select {} where 0;\n", self.image("new"));
-        self.begin(Doing::Update, &touched) + &self.keep_absence() + &self.link() + &ask_for_all
+        let touched = self.in_the_way() + &self.keep(&self.row_is_old());
+        let lean = format!("{} and {}", self.row_is_there(), self.update_is_lean());
+        self.begin(Doing::Update, &lean, &touched)
     }
 
     fn begin_delete(&self) -> String {
-        let touched = self.due_and_kept(&self.aside_of("old")) + &self.keep(&self.row_is_old());
-        self.begin(Doing::Delete, &touched)
+        self.begin(Doing::Delete, &self.row_is_there(), &self.keep(&self.row_is_old()))
+    }
+
+    /// Another trigger may have deleted the row already. Then nothing is put aside of it, and the short trigger must not take it
+    /// for one that is there.
+    fn row_is_there(&self) -> String {
+        format!("exists (select 1 from {} as r where {})", self.table.quoted(), self.row_is_old())
     }
 
     fn end_insert(&self) -> String {
-        [
-            self.replace_claimed(),
-            self.keep_absence(),
-            self.due(&self.aside_of("new")),
-            self.replaced_due(),
-            self.journal_due(),
-            self.without_key("new", 1),
-            self.end(Doing::Insert),
-        ]
-        .concat()
+        self.end(Doing::Insert) + &self.without_key("new", 1)
     }
 
     fn end_update(&self) -> String {
-        [
-            self.due(&self.aside_of("old")),
-            self.due(&self.aside_of("new")),
-            self.replaced_due(),
-            self.journal_due(),
-            self.without_key("old", 3),
-            self.without_key("new", 1),
-            self.end(Doing::Update),
-        ]
-        .concat()
+        self.end(Doing::Update) + &self.without_key("old", 3) + &self.without_key("new", 1)
     }
 
     fn end_delete(&self) -> String {
-        self.due(&self.aside_of("old"))
-            + &self.journal_due()
-            + &self.without_key("old", 3)
-            + &self.end(Doing::Delete)
-    }
-
-    /// The rows that the new row may have replaced are due.
-    fn replaced_due(&self) -> String {
-        let due = |way: Way| self.due(&format!("{} and {}.here = 1", way.aside, self.aside));
-        self.ways().into_iter().map(due).collect()
+        self.end(Doing::Delete) + &self.without_key("old", 3)
     }
 
     /// Rows with NULL in their key are not put aside: what the trigger sees of them has to do.
@@ -191,7 +183,7 @@ impl Flight<'_> {
     }
 
     /// The row itself is not in its own way.
-    fn update_collides(&self) -> String {
+    pub(super) fn update_collides(&self) -> String {
         let differs = |column: &Indexed| {
             let (old, new) = (self.column("old", column.slot), self.column("new", column.slot));
             format!("{old} is not {new} collate binary")

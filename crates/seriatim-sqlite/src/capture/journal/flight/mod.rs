@@ -24,7 +24,7 @@
 mod steps;
 
 use crate::capture::names::Objects;
-use crate::capture::sql::{all, any_of, list, quoted};
+use crate::capture::sql::{NOW_MS, all, any_of, list, quoted};
 use crate::capture::table::{Indexed, Table};
 
 /// Journal rows with these numbers are changes.
@@ -52,11 +52,23 @@ const KEYED_INSERT: u8 = 4;
 
 /// The journal, the table of what is under way, and SQL about both.
 pub(in crate::capture) struct Flight<'a> {
+    pub objects: Objects,
     pub table: &'a Table,
+    level: Level,
     pub journal: String,
     pub aside: String,
     /// The slots that make another object of a row when they change.
     identity: Vec<usize>,
+}
+
+/// Where the SQL runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    /// In a trigger on the table.
+    Table,
+    /// In a trigger on a view of ours, which has both images side by side. It must not name the user's table: that may be
+    /// dropped and made anew, and SQLite renames no table while a trigger names one that is not there.
+    View,
 }
 
 /// One way in which a new row can be in another's place.
@@ -74,7 +86,32 @@ impl<'a> Flight<'a> {
         let mut identity: Vec<usize> = key.iter().copied().chain(table.primary_slots()).collect();
         identity.sort_unstable();
         identity.dedup();
-        Flight { table, journal: objects.changes(), aside: objects.replaced(), identity }
+        let (journal, aside) = (objects.changes(), objects.replaced());
+        Flight { objects: *objects, table, level: Level::Table, journal, aside, identity }
+    }
+
+    /// The same, for programs behind views.
+    pub(super) fn behind_view(&self) -> Self {
+        Flight {
+            level: Level::View,
+            journal: self.journal.clone(),
+            aside: self.aside.clone(),
+            identity: self.identity.clone(),
+            ..*self
+        }
+    }
+
+    /// The time of the statement. It takes long to compute, so it is passed on.
+    pub(super) fn now(&self) -> &'static str {
+        match self.level {
+            Level::Table => NOW_MS,
+            Level::View => "new.now",
+        }
+    }
+
+    /// See [`Table::as_it_will_be`].
+    pub(super) fn as_it_will_be(&self, slot: usize) -> String {
+        self.table.will_be(slot, self.column("new", slot))
     }
 
     /// Makes the table of what is under way.
@@ -86,14 +123,14 @@ impl<'a> Flight<'a> {
         let mut indexes: Vec<String> = vec![index_columns(&self.table.primary)];
         indexes.extend(self.table.uniques.iter().map(|unique| index_columns(&unique.columns)));
         indexes.extend(self.table.rowid.map(|_| "r".to_owned()));
-        indexes.push("at".to_owned());
         let index =
             |(number, key): (usize, String)| format!("create index {aside}_{number} on {aside} ({key});\n");
         format!(
-            "create table {aside} (at, kind, shared, here, claimed, due, above, was, {});\n{}\
+            "create table {aside} (at, kind, shared, here, claimed, due, above, was, {}, p, {});\n{}\
              create index {aside}_due on {aside} (due) where due = 1;\n\
              create index {aside}_kind on {aside} (kind) where kind is not null;\n",
             self.columns(),
+            self.present_columns(),
             indexes.into_iter().enumerate().map(index).collect::<String>()
         )
     }
@@ -103,7 +140,20 @@ impl<'a> Flight<'a> {
     }
 
     pub(super) fn column(&self, image: &str, slot: usize) -> String {
-        format!("{image}.{}", self.table.column(slot))
+        match (self.level, image) {
+            (Level::View, "new") => format!("new.n{slot}"),
+            (Level::View, "old") => format!("new.o{slot}"),
+            _ => format!("{image}.{}", self.table.column(slot)),
+        }
+    }
+
+    /// The rowid of an image, where that is something else than the primary key.
+    pub(super) fn rowid(&self, image: &str) -> String {
+        match (self.level, image) {
+            (Level::View, "new") => "new.nr".to_owned(),
+            (Level::View, "old") => "new.pr".to_owned(),
+            _ => format!("{image}.{}", self.table.rowid.unwrap_or("rowid")),
+        }
     }
 
     /// `old_0, old_1, …`
@@ -117,13 +167,19 @@ impl<'a> Flight<'a> {
     }
 
     /// The columns of a row put aside; the last is the rowid, where that is something else than the primary key.
-    fn columns(&self) -> String {
+    pub(super) fn columns(&self) -> String {
         let rowid = self.table.rowid.map(|_| "r".to_owned());
         list(self.slots().map(|slot| format!("c{slot}")).chain(rowid))
     }
 
-    fn values(&self, image: &str) -> String {
-        let rowid = self.table.rowid.map(|rowid| format!("{image}.{rowid}"));
+    /// The columns for how a row is in the table now, in the same order.
+    pub(super) fn present_columns(&self) -> String {
+        let rowid = self.table.rowid.map(|_| "sr".to_owned());
+        list(self.slots().map(|slot| format!("s{slot}")).chain(rowid))
+    }
+
+    pub(super) fn values(&self, image: &str) -> String {
+        let rowid = self.table.rowid.map(|_| self.rowid(image));
         list(self.slots().map(|slot| self.column(image, slot)).chain(rowid))
     }
 
@@ -132,11 +188,11 @@ impl<'a> Flight<'a> {
         self.table.primary_slots().into_iter().filter(|slot| self.table.is_nullable(*slot)).collect()
     }
 
-    fn and_whole(&self, value: impl Fn(usize) -> String) -> String {
+    pub(super) fn and_whole(&self, value: impl Fn(usize) -> String) -> String {
         self.nullable().into_iter().map(|slot| format!(" and {} is not null", value(slot))).collect()
     }
 
-    fn primary(&self, piece: impl Fn(usize) -> String) -> String {
+    pub(super) fn primary(&self, piece: impl Fn(usize) -> String) -> String {
         list(self.table.primary.iter().map(|column| piece(column.slot)))
     }
 
@@ -160,7 +216,7 @@ impl<'a> Flight<'a> {
     }
 
     /// The row `r` of the table is the one that is put aside.
-    fn row_of_aside(&self) -> String {
+    pub(super) fn row_of_aside(&self) -> String {
         let same = |column: &Indexed| {
             let (name, collation) = (self.column("r", column.slot), quoted(&column.collation));
             format!("{name} is {}.c{} collate {collation}", self.aside, column.slot)
@@ -171,7 +227,7 @@ impl<'a> Flight<'a> {
     /// The row `r` of the table is the one that is updated or deleted.
     pub(super) fn row_is_old(&self) -> String {
         if let Some(rowid) = self.table.rowid {
-            return format!("r.{rowid} = old.{rowid}");
+            return format!("r.{rowid} = {}", self.rowid("old"));
         }
         self.same_key("r", "old")
     }
@@ -185,9 +241,22 @@ impl<'a> Flight<'a> {
     }
 
     /// The row `r` is not as it was put aside.
-    fn differs(&self) -> String {
+    pub(super) fn differs(&self) -> String {
+        self.differs_from(|slot| format!("{}.c{slot}", self.aside))
+    }
+
+    /// The row `r` is not as these values.
+    pub(super) fn differs_from(&self, then: impl Fn(usize) -> String) -> String {
+        self.any_differs(|slot| self.column("r", slot), then)
+    }
+
+    pub(super) fn any_differs(
+        &self,
+        now: impl Fn(usize) -> String,
+        then: impl Fn(usize) -> String,
+    ) -> String {
         let differs = |slot: usize| {
-            let (now, then) = (self.column("r", slot), format!("{}.c{slot}", self.aside));
+            let (now, then) = (now(slot), then(slot));
             let differs = format!("+{now} is not +{then} collate binary");
             match self.table.columns[slot].keeps_types_apart() {
                 true => format!("({differs} or typeof({now}) <> typeof({then}))"),
@@ -197,21 +266,26 @@ impl<'a> Flight<'a> {
         any_of(&self.slots().map(differs).collect::<Vec<_>>())
     }
 
-    /// The row `r` became another object since it was put aside.
-    fn moved_since(&self) -> String {
-        self.moved(|slot| format!("+{}", self.column("r", slot)), |slot| format!("+{}.c{slot}", self.aside))
+    /// Before a write: no other trigger has changed the row since SQLite read it.
+    pub(super) fn is_fresh(&self) -> String {
+        format!(
+            "exists (select 1 from {} as r where {} and not {})",
+            self.table.quoted(),
+            self.row_is_old(),
+            self.differs_from(|slot| self.column("old", slot))
+        )
     }
 
     /// The update makes another object of its row.
     pub(super) fn moves(&self) -> String {
         let moved = self.moved(|slot| self.column("old", slot), |slot| self.column("new", slot));
         match self.table.rowid {
-            Some(rowid) => format!("({moved} or old.{rowid} is not new.{rowid})"),
+            Some(_) => format!("({moved} or {} is not {})", self.rowid("old"), self.rowid("new")),
             None => moved,
         }
     }
 
-    fn moved(&self, one: impl Fn(usize) -> String, other: impl Fn(usize) -> String) -> String {
+    pub(super) fn moved(&self, one: impl Fn(usize) -> String, other: impl Fn(usize) -> String) -> String {
         let differs = |slot: &usize| {
             let (one, other) = (one(*slot), other(*slot));
             format!("{one} is not {other} collate binary")
@@ -230,7 +304,7 @@ impl<'a> Flight<'a> {
             };
             Way {
                 columns: Some((columns.to_vec(), partial)),
-                row: equal(&|slot| self.column("r", slot), &|slot| self.table.as_it_will_be(slot)),
+                row: equal(&|slot| self.column("r", slot), &|slot| self.as_it_will_be(slot)),
                 // `+` takes the affinity away, without which the index (that has none) would not be used.
                 aside: equal(&|slot| format!("{}.c{slot}", self.aside), &|slot| {
                     format!("+{}", self.column("new", slot))
@@ -239,8 +313,8 @@ impl<'a> Flight<'a> {
         };
         let by_rowid = |rowid| Way {
             columns: None,
-            row: format!("r.{rowid} = new.{rowid}"),
-            aside: format!("{}.r = +new.{rowid}", self.aside),
+            row: format!("r.{rowid} = {}", self.rowid("new")),
+            aside: format!("{}.r = +{}", self.aside, self.rowid("new")),
         };
         let mut ways = vec![by(&self.table.primary, false)];
         ways.extend(self.table.uniques.iter().map(|unique| by(&unique.columns, unique.partial)));
@@ -261,7 +335,7 @@ impl<'a> Flight<'a> {
     /// Something is under way.
     pub(in crate::capture) fn under_way(&self) -> String {
         format!(
-            "({} or ifnull((select op from {} order by id desc limit 1), 1) <= 0)",
+            "({} or ifnull((select op from {} order by id desc limit 1) <= 0, 0))",
             self.any_aside(),
             self.journal
         )
