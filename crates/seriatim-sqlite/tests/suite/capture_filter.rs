@@ -308,3 +308,48 @@ proptest! {
         });
     }
 }
+
+/// The keys that a filter lets through, and those that a `select` with the same `where` finds.
+async fn let_through(file: &File, filter: &str, rows: &str) -> (Vec<String>, Vec<i64>) {
+    let mut follower =
+        Follower::open(file.source().journal("t").filter(filter).partitions(1), Start::Now).await;
+    file.sql(&format!("insert into t values {rows}"));
+    let mut found = file.writer.prepare(&format!("select id from t where {filter} order by id")).unwrap();
+    let found = found.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap();
+    (told(&follower.drain().await), found)
+}
+
+fn inserts(ids: &[i64]) -> Vec<String> {
+    ids.iter().map(|id| format!("insert {{\"id\":{id}}}")).collect()
+}
+
+#[tokio::test]
+async fn a_bad_row_is_not_asked_for_more_after_an_and_that_does_not_hold() {
+    let file = File::with("create table t (id integer primary key, j text)");
+    let filter = "json_valid(j) and json_extract(j, '$.a') = 1";
+    let (told, found) = let_through(&file, filter, r#"(1, '{"a":1}'), (2, 'no json'), (3, '{"a":1}')"#).await;
+    assert_eq!((found.as_slice(), told), ([1, 3].as_slice(), inserts(&[1, 3])));
+}
+
+#[tokio::test]
+async fn outside_strict_tables_any_compares_as_numbers_do() {
+    for (strict, expected) in [("", vec![1, 2]), (" strict", vec![2])] {
+        let file = File::with(&format!("create table t (id integer primary key, x any){strict}"));
+        let (told, found) = let_through(&file, "x = '10'", "(1, 10), (2, '10')").await;
+        assert_eq!((&found, told), (&expected, inserts(&expected)), "{strict}");
+    }
+}
+
+#[tokio::test]
+async fn texts_compare_in_the_encoding_of_the_file() {
+    for encoding in ["UTF-8", "UTF-16le"] {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = rusqlite::Connection::open(folder.path().join("shop.db")).unwrap();
+        writer.pragma_update(None, "encoding", encoding).unwrap();
+        let file = File { folder, writer };
+        file.sql("pragma journal_mode = wal; create table t (id integer primary key, s text)");
+        let (told, found) = let_through(&file, "s < '\u{1f600}'", "(1, '\u{ff5e}'), (2, '!')").await;
+        assert_eq!(told, inserts(&found), "{encoding}");
+        assert_eq!(found.len(), if encoding == "UTF-8" { 2 } else { 1 }, "{encoding}");
+    }
+}
