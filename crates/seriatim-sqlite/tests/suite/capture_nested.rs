@@ -117,6 +117,20 @@ async fn a_row_that_another_trigger_deletes_first_is_deleted_once() {
 }
 
 #[tokio::test]
+async fn a_row_that_gets_another_key_before_it_is_deleted_is_deleted_once() {
+    for key in ["integer primary key", "primary key not null", "int primary key not null"] {
+        for users in ["", "create trigger users after insert on t begin delete from t where a = new.a; end"] {
+            let schema =
+                format!("create table t (id {key}, a unique, p); insert into t values (1, 1, 'x'); {users}");
+            let statements = "create temp trigger theirs before delete on t when old.p <> 'n' begin
+                    update or ignore t set id = old.id + 10, p = 'n' where a = old.a; end;
+                insert into t values (4, 0, 'y'), (5, 5, 'z'); delete from t where a = 1; insert or ignore into t values (4, 4, 'n')";
+            follow(&schema, statements).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_log_tells_what_a_statement_kept_that_was_cut_off() {
     const KEPT: [(&str, &str); 5] = [
         ("insert", "insert or fail into t values (3, 3, 'x')"),

@@ -85,15 +85,17 @@ impl Flight<'_> {
         format!("{} and {}", self.lean_delete(), self.update_is_lean())
     }
 
-    /// States are put aside; that of the row as it is, or it can be.
+    /// States are put aside; that of the row as it is, or it can be. Another trigger may have given the row another key.
     pub(super) fn lean_delete(&self) -> String {
         let (aside, table) = (&self.aside, self.table.quoted());
         let (of, there) = (self.aside_of("old"), self.row_is_old());
         format!(
-            "{} and {}{} and ({}\n    or not exists (select 1 from {aside} where {of}) and exists (select 1 from {table} as r where {there}))",
+            "{} and {}{}\n  and exists (select 1 from {table} as r where {there} and {})\n  \
+             and ({} or not exists (select 1 from {aside} where {of}))",
             self.any_aside(),
             self.only_fresh_states(),
             self.and_whole(|slot| self.column("old", slot)),
+            self.same_key("r", "old"),
             self.known("old")
         )
     }

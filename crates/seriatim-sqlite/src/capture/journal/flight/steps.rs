@@ -97,7 +97,12 @@ impl Flight<'_> {
         match doing {
             Doing::Insert => self.keep_absence() + &self.due(&self.aside_of("new")) + &replaced(),
             Doing::Update => self.due(&self.aside_of("old")) + &self.due(&self.aside_of("new")) + &replaced(),
-            Doing::Delete => self.due(&self.aside_of("old")),
+            Doing::Delete => {
+                // Another trigger may have given the row another key.
+                let moved =
+                    |_| self.due(&format!("{0}.r = +{1} and {0}.here = 1", self.aside, self.rowid("old")));
+                self.due(&self.aside_of("old")) + &self.table.rowid.map(moved).unwrap_or_default()
+            }
         }
     }
 
