@@ -30,10 +30,10 @@ for place, line in enumerate(sys.stdin):
     print('{"ok":true}', flush=True)
 "#;
 
-/// A shop with ten orders in one partition, and leases that are soon taken over.
+/// A shop with ten orders in one partition, of which nothing is checkpointed before the end, and leases that are soon taken over.
 fn ten_orders(store: &str, handler: &str, once: &str) -> Shop {
     let shop = shop_with(handler);
-    shop.reconfigure("partitions = 2", &format!("partitions = 1\n{once}"));
+    shop.reconfigure("partitions = 2", &format!("partitions = 1\ncheckpoint = \"1000 changes\"\n{once}"));
     shop.reconfigure("store = \"sqlite:shop.db\"", &format!("store = \"{store}\""));
     let quick = "[lease]\nacquire = \"100ms\"\nrenew = \"300ms\"\nexpire = \"1500ms\"\n[source.shop]";
     shop.reconfigure("[source.shop]", quick);
