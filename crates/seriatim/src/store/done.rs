@@ -27,6 +27,9 @@ pub struct DoneAbove {
     upto: Vec<Position>,
 }
 
+/// More ids than these are only written as ranges.
+const MOST_AS_GAPS: u64 = 1 << 17;
+
 /// What more owners one after another have left behind half-way is not kept.
 const MOST_OWNERS: usize = 4;
 
@@ -39,11 +42,8 @@ impl DoneAbove {
         let mut ids: Vec<u64> = ids.into_iter().collect();
         ids.sort_unstable();
         ids.dedup();
-        let mut done = DoneAbove::default();
-        for run in ids.chunk_by(|id, next| id.checked_add(1) == Some(*next)) {
-            done.ranges.insert(run[0], run[run.len() - 1]);
-        }
-        done.upto = if done.is_empty() { Vec::new() } else { vec![upto] };
+        let upto = if ids.is_empty() { Vec::new() } else { vec![upto] };
+        let mut done = DoneAbove { ranges: ranges_of(&ids), upto };
         done.cut();
         done
     }
@@ -98,9 +98,21 @@ impl DoneAbove {
         }
         let mut both = self.clone();
         both.ranges.extend(others.ranges.iter());
+        both.join_neighbours();
         both.upto.extend(others.upto.iter().filter(|upto| !self.upto.contains(upto)).cloned());
         let fits = both.to_text().is_none_or(|text| text.len() <= Self::MOST_BYTES);
         if fits && both.upto.len() <= MOST_OWNERS { both } else { self }
+    }
+
+    fn join_neighbours(&mut self) {
+        let mut joined: BTreeMap<u64, u64> = BTreeMap::new();
+        for (first, last) in std::mem::take(&mut self.ranges) {
+            match joined.last_entry() {
+                Some(mut before) if before.get().checked_add(1) == Some(first) => *before.get_mut() = last,
+                _ => drop(joined.insert(first, last)),
+            }
+        }
+        self.ranges = joined;
     }
 
     /// The form that stores keep; `None` when there are none.
@@ -109,8 +121,17 @@ impl DoneAbove {
             return None;
         }
         let upto: Vec<String> = self.upto.iter().map(Position::to_string).collect();
-        let mut bytes = Vec::new();
-        let mut next = 0;
+        let (ranges, gaps) = (self.as_ranges(), self.as_gaps());
+        let (tag, bytes) = match gaps.filter(|gaps| gaps.len() < ranges.len()) {
+            Some(gaps) => ('g', gaps),
+            None => ('r', ranges),
+        };
+        Some(format!("{tag}{} {}", STANDARD_NO_PAD.encode(bytes), upto.join("\n")))
+    }
+
+    /// Ranges, one after another: short where most ids follow each other.
+    fn as_ranges(&self) -> Vec<u8> {
+        let (mut bytes, mut next) = (Vec::new(), 0);
         for (first, last) in &self.ranges {
             let (gap, more) = (first - next, last - first);
             push_number(&mut bytes, u128::from(gap) << 1 | u128::from(more > 0));
@@ -119,7 +140,31 @@ impl DoneAbove {
             }
             next = last.saturating_add(1);
         }
-        Some(format!("{} {}", STANDARD_NO_PAD.encode(bytes), upto.join("\n")))
+        bytes
+    }
+
+    /// The gaps between ids, in Rice's code: a few bits for each id of a partition among others. `None` for very many.
+    fn as_gaps(&self) -> Option<Vec<u8>> {
+        let (first, last) = (*self.ranges.first_key_value()?.0, *self.ranges.last_key_value()?.1);
+        let counts = self.ranges.iter().map(|(first, last)| last - first);
+        let count = counts.fold(self.ranges.len() as u64, u64::saturating_add);
+        if count > MOST_AS_GAPS {
+            return None;
+        }
+        let low = low_bits(count, last - first);
+        let mut bytes = vec![low as u8];
+        push_number(&mut bytes, u128::from(first));
+        push_number(&mut bytes, u128::from(count));
+        let (mut bits, mut before) = (Bits { bytes, free: 0 }, first);
+        let ids = self.ranges.iter().flat_map(|(first, last)| *first..=*last);
+        for id in ids.skip(1) {
+            let gap = id - before - 1;
+            (0..gap >> low).for_each(|_| bits.push(true));
+            bits.push(false);
+            (0..low).for_each(|bit| bits.push(gap >> bit & 1 == 1));
+            before = id;
+        }
+        Some(bits.bytes)
     }
 
     /// As many ids, all within a range so wide, never need more bytes than this in a text, whatever they are.
@@ -127,8 +172,12 @@ impl DoneAbove {
         // A gap takes another byte for each seven bits, and only so many gaps can be so wide.
         let longer = (1..=9u32).map(|bytes| (u128::from(width) * 2) >> (7 * bytes));
         let bytes = longer.fold(u128::from(count), |sum, wide| sum + wide.min(u128::from(count)));
+        let low = low_bits(count, width);
+        let bits = u128::from(count) * u128::from(low + 1) + u128::from(width >> low);
+        // With the numbers before them.
+        let bytes = if count > MOST_AS_GAPS { bytes } else { bytes.min(bits / 8 + 24) };
         // Base64 takes four letters for three bytes.
-        u64::try_from(bytes * 4 / 3 + 2).unwrap_or(u64::MAX)
+        u64::try_from(bytes * 4 / 3 + 3).unwrap_or(u64::MAX)
     }
 }
 
@@ -151,7 +200,20 @@ impl FromStr for DoneAbove {
 
 fn understood(text: &str) -> Option<DoneAbove> {
     let (ids, upto) = text.split_once(' ')?;
+    let (tag, ids) = ids.split_at_checked(1)?;
     let bytes = STANDARD_NO_PAD.decode(ids).ok()?;
+    let mut done = match tag {
+        "r" => of_ranges(&bytes)?,
+        "g" => of_gaps(&bytes)?,
+        _ => return None,
+    };
+    if !done.is_empty() {
+        done.upto = upto.split('\n').map(Position::text).collect();
+    }
+    Some(done)
+}
+
+fn of_ranges(bytes: &[u8]) -> Option<DoneAbove> {
     let (mut bytes, mut next, mut done) = (bytes.iter(), 0u64, DoneAbove::default());
     while !bytes.as_slice().is_empty() {
         let head = take_number(&mut bytes)?;
@@ -161,10 +223,63 @@ fn understood(text: &str) -> Option<DoneAbove> {
         done.ranges.insert(first, last);
         next = last.saturating_add(1);
     }
-    if !done.is_empty() {
-        done.upto = upto.split('\n').map(Position::text).collect();
-    }
     Some(done)
+}
+
+fn of_gaps(bytes: &[u8]) -> Option<DoneAbove> {
+    let mut bytes = bytes.iter();
+    let low = u32::from(*bytes.next()?);
+    let first = u64::try_from(take_number(&mut bytes)?).ok()?;
+    let count = u64::try_from(take_number(&mut bytes)?).ok()?;
+    if low > 63 || count == 0 || count > MOST_AS_GAPS {
+        return None;
+    }
+    let mut bits = bytes.flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1));
+    let (mut ids, mut before) = (vec![first], first);
+    for _ in 1..count {
+        let mut high = 0u64;
+        while bits.next()? {
+            high += 1;
+        }
+        let mut gap = high.checked_mul(1 << low)?;
+        for bit in 0..low {
+            gap |= u64::from(bits.next()?) << bit;
+        }
+        before = before.checked_add(gap)?.checked_add(1)?;
+        ids.push(before);
+    }
+    Some(DoneAbove { ranges: ranges_of(&ids), upto: Vec::new() })
+}
+
+/// The ranges of ids that are in order.
+fn ranges_of(ids: &[u64]) -> BTreeMap<u64, u64> {
+    let runs = ids.chunk_by(|id, next| id.checked_add(1) == Some(*next));
+    runs.map(|run| (run[0], run[run.len() - 1])).collect()
+}
+
+/// How many bits of each gap are written as they are: about as many as the usual gap has.
+fn low_bits(count: u64, width: u64) -> u32 {
+    width.checked_div(count).and_then(u64::checked_ilog2).unwrap_or(0)
+}
+
+/// Bytes that are written bit by bit, the lowest first.
+struct Bits {
+    bytes: Vec<u8>,
+    /// How many bits of the last byte are free.
+    free: u8,
+}
+
+impl Bits {
+    fn push(&mut self, bit: bool) {
+        if self.free == 0 {
+            self.bytes.push(0);
+            self.free = 8;
+        }
+        if let Some(last) = self.bytes.last_mut() {
+            *last |= u8::from(bit) << (8 - self.free);
+        }
+        self.free -= 1;
+    }
 }
 
 /// Seven bits in each byte, the lowest first; the highest bit says that more follow.
@@ -260,8 +375,15 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_a_partition_among_sixteen_take_about_a_letter_and_a_half() {
-        let done = DoneAbove::new(Position::number(1), (1_000_000..1_160_000).step_by(16));
-        assert!(done.to_text().unwrap().len() < 13_500);
+    fn ids_of_a_partition_among_sixteen_take_about_a_letter() {
+        // As they come when objects are drawn to partitions at random.
+        let mut draw = fastrand::Rng::with_seed(7);
+        let ids: Vec<u64> = (1_000_000..1_160_000).filter(|_| draw.u8(..16) == 0).collect();
+        let width = ids[ids.len() - 1] - ids[0];
+        let done = DoneAbove::new(Position::number(1), ids.iter().copied());
+        let letters = done.to_text().unwrap().len();
+        assert!(letters < ids.len() && letters > 8_000, "{letters} for {}", ids.len());
+        assert!(DoneAbove::most_bytes(ids.len() as u64, width) < letters as u64 * 5 / 4);
+        assert_eq!(done.to_text().unwrap().parse(), Ok(done));
     }
 }
