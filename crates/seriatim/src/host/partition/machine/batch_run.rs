@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::failures::{Blame, Verdict, verdict};
 use super::lanes::Batch;
 use super::piece::Piece;
-use super::{Answer, At, Called, Closed, Rules, Target};
+use super::{Answer, At, Called, Closed, Done, Rules, Target};
 use crate::change::{Change, Position};
 use crate::handler::{Failure, FailureKind, Then};
 use crate::order::EventId;
@@ -127,10 +127,14 @@ impl BatchRun {
         (run, Step::Call { changes, then, attempt: 1 })
     }
 
-    /// The number of the change at this place of the call that runs.
-    pub fn number_of(&self, place: usize) -> Option<u64> {
-        let from = self.current.as_ref()?.from;
-        self.batch.numbers().get(from + place).copied()
+    /// The number of a change of the call that runs.
+    pub fn number_of(&self, Done { place, id }: Done) -> Option<u64> {
+        // The first call has all changes in their order, and has them with it; a later one has what is left.
+        let place = match self.batch.changes.is_empty() {
+            true => place,
+            false => self.batch.changes.iter().position(|change| change.id == id)?,
+        };
+        self.batch.numbers().get(place).copied()
     }
 
     /// A call has ended.

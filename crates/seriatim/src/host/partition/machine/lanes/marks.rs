@@ -126,6 +126,11 @@ impl Marks {
         is_new
     }
 
+    #[cfg(test)]
+    pub(super) fn told_at(&self, number: u64) -> Option<u64> {
+        self.handled.get(number.checked_sub(self.first)? as usize).copied().filter(|id| *id != 0)
+    }
+
     /// Moves the mark over all places that are done.
     pub(super) fn advance(&mut self) {
         let may_pass = self.held_back.map_or(usize::MAX, |number| number.saturating_sub(self.first) as usize);

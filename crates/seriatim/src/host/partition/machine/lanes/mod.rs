@@ -306,6 +306,12 @@ impl Lanes {
         self.marks.tell(number, id)
     }
 
+    /// The id of the change of this number, if it is told to be handled.
+    #[cfg(test)]
+    pub fn told_at(&self, number: u64) -> Option<u64> {
+        self.marks.told_at(number)
+    }
+
     /// The batch was given up before it was done; the changes with these ids are not. Their lanes stay closed.
     pub fn abandon(&mut self, batch: Batch, unfinished: &HashSet<u64>, parked: Vec<Parking>) {
         self.settle_all(&batch, unfinished, parked);
