@@ -1,6 +1,9 @@
 //! One partition as a model: the host's own machine, with the plainest source, handler and store, and failures, crashes, lost
 //! answers, hand-overs and a zombie at every action.
 
+mod kept;
+mod outcomes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -8,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use seriatim::change::{Change, Op, Position};
-use seriatim::handler::{Backoff, Failure, Retry, Then};
+use seriatim::handler::{Backoff, Retry, Then};
 use seriatim::host::{CheckpointPolicy, ParkLimits, Stats};
 use seriatim::lease::LeaseId;
 use seriatim::name::{Epoch, FeedName, Partition};
@@ -16,13 +19,11 @@ use seriatim::simulation::machine::{
     Action, Answer, At, Called, Closed, Event, Machine, Rules, Target, Until,
 };
 use seriatim::source::Slice;
-use seriatim::store::{
-    Checkpoint, CheckpointError, DoneAbove, ParkedFailure, ParkedObject, ParkedState, StoreError,
-};
-use seriatim::value::{Key, Value};
+use seriatim::store::{Checkpoint, CheckpointError, DoneAbove, ParkedObject, ParkedState};
 use tokio::time::Instant;
 
 use super::Model;
+use kept::{Kept, Object, key};
 
 /// How much there is to explore.
 #[derive(Clone, Debug)]
@@ -57,24 +58,6 @@ pub struct State {
     /// What may still go wrong.
     left: PartitionModel,
     wrong: Option<String>,
-}
-
-/// What the store has.
-#[derive(Clone, Debug)]
-struct Kept {
-    position: u64,
-    epoch: u64,
-    /// Whether somebody owns the lease.
-    owned: bool,
-    /// What it says is handled beyond the position.
-    done: DoneAbove,
-    parked: BTreeMap<i64, Object>,
-}
-
-#[derive(Clone, Debug)]
-struct Object {
-    changes: BTreeMap<u64, Change>,
-    failure: ParkedFailure,
 }
 
 /// A partition that a host runs.
@@ -113,14 +96,6 @@ pub enum Step {
     TakeOver,
     /// Somebody asks for a parked object to be tried again.
     Retry,
-}
-
-fn unavailable() -> StoreError {
-    StoreError::unavailable("asking the store", "the answer was lost")
-}
-
-fn key(number: i64) -> Key {
-    Key::of("id", Value::Integer(number))
 }
 
 impl PartitionModel {
@@ -264,7 +239,7 @@ impl PartitionModel {
             Action::Save(then) => Event::Saved(self.save(state, epoch, &then)),
             Action::ReadParked(ticket, key, limit) => {
                 let found = state.store.objects().into_iter().find(|object| object.key == key);
-                let kept = state.store.parked.iter().find(|(of, _)| self::key(**of) == key);
+                let kept = state.store.parked.iter().find(|(of, _)| kept::key(**of) == key);
                 let changes = kept.map(|(_, object)| object.changes.values().take(limit).cloned().collect());
                 Event::ParkedRead(ticket, Ok((found, changes.unwrap_or_default())))
             }
@@ -314,93 +289,6 @@ impl PartitionModel {
         }
         Ok(())
     }
-
-    /// Everything that can come of a pending action.
-    fn outcomes(&self, state: &State, number: usize, index: usize, steps: &mut Vec<(Step, State)>) {
-        let action = &state.lives[number].pending[index];
-        if let Action::Read(after) = action
-            && after.as_number().unwrap_or(0) >= self.last_id()
-        {
-            return;
-        }
-        let taken = || {
-            let mut next = state.clone();
-            let action = next.lives[number].pending.remove(index);
-            (next, action)
-        };
-        let (mut next, does) = taken();
-        let shown = format!("{does:?}");
-        let shown = shown.split(['(', ' ']).next().unwrap_or_default().to_owned();
-        self.carry_out(&mut next, number, does);
-        steps.push((Step::Does(number, index, shown), next));
-        if let Action::Call { changes, .. } = action
-            && state.left.failures > 0
-        {
-            let culprits = (0..changes.len()).map(Some).filter(|_| changes.len() > 1);
-            for culprit in std::iter::once(None).chain(culprits) {
-                let (mut next, call) = taken();
-                next.left.failures -= 1;
-                self.fail(&mut next, number, call, culprit);
-                steps.push((Step::Fails(number, index, culprit), next));
-            }
-        }
-        let is_write = match action {
-            Action::Call { .. } => self.transactional,
-            Action::Save(_) | Action::GiveUp(..) => true,
-            _ => false,
-        };
-        if is_write && state.left.lost_answers > 0 {
-            for applied in [true, false] {
-                let (mut next, write) = taken();
-                next.left.lost_answers -= 1;
-                self.lose_answer(&mut next, number, write, applied);
-                let step = if applied { Step::Unheard(number, index) } else { Step::Undone(number, index) };
-                steps.push((step, next));
-            }
-        }
-    }
-
-    fn fail(&self, state: &mut State, number: usize, call: Action, culprit: Option<usize>) {
-        let Action::Call { ticket, changes, .. } = call else { return };
-        let mut failure = Failure::change("no");
-        if let Some(culprit) = culprit {
-            failure = failure.at(culprit);
-            if !self.transactional {
-                // Those before it are done.
-                self.handle(state, number, &changes[..culprit]);
-            }
-        }
-        let called = Called { changes, answer: Answer::Failed(failure), acked: None };
-        self.tell(state, number, Event::Called(ticket, called));
-    }
-
-    fn lose_answer(&self, state: &mut State, number: usize, write: Action, applied: bool) {
-        let epoch = state.lives[number].epoch;
-        let lost = || CheckpointError::Store(unavailable());
-        let event = match write {
-            Action::Call { ticket, changes, then, .. } => {
-                if applied {
-                    self.commit(state, number, &changes, &then);
-                }
-                let answer = Answer::Closed(Closed::Lost("the answer was lost".to_owned()));
-                Event::Called(ticket, Called { changes, answer, acked: None })
-            }
-            Action::Save(then) => {
-                if applied {
-                    drop(self.save(state, epoch, &then));
-                }
-                Event::Saved(Err(lost()))
-            }
-            Action::GiveUp(ticket, then) => {
-                if applied {
-                    drop(self.save(state, epoch, &then));
-                }
-                Event::GaveUp(ticket, Err(lost()))
-            }
-            _ => return,
-        };
-        self.tell(state, number, event);
-    }
 }
 
 /// Whether it may wait for ever.
@@ -422,51 +310,6 @@ impl Life {
             }
         }
         self.pending.push(action);
-    }
-}
-
-impl Kept {
-    fn objects(&self) -> Vec<ParkedObject> {
-        let object = |(of, object): (&i64, &Object)| ParkedObject {
-            feed: FeedName::new("f").expect("a good name"),
-            partition: Partition(0),
-            key: key(*of),
-            waiting: object.changes.len() as u64,
-            bytes: 0,
-            failure: object.failure.clone(),
-            since: Timestamp::UNIX_EPOCH,
-        };
-        self.parked.iter().map(object).collect()
-    }
-
-    fn take_out(&mut self, then: &Checkpoint) {
-        for unparked in &then.unparked {
-            let Some(of) = self.parked.keys().copied().find(|of| key(*of) == unparked.key) else { continue };
-            let Some(object) = self.parked.get_mut(&of) else { continue };
-            let before = object.changes.len();
-            unparked.ids.iter().for_each(|id| drop(object.changes.remove(id)));
-            if object.changes.len() < before {
-                object.failure.attempts = 0;
-            }
-            if object.changes.is_empty() {
-                self.parked.remove(&of);
-            }
-        }
-    }
-
-    fn park(&mut self, then: &Checkpoint, model: &PartitionModel) {
-        for parking in &then.parked {
-            let of = model.key_of(parking.change.id);
-            let fresh = || Object {
-                changes: BTreeMap::new(),
-                failure: ParkedFailure { error: String::new(), attempts: 0, state: ParkedState::Retrying },
-            };
-            let object = self.parked.entry(of).or_insert_with(fresh);
-            object.changes.insert(parking.change.id, parking.change.clone());
-            if let Some(failure) = &parking.failure {
-                object.failure = failure.clone();
-            }
-        }
     }
 }
 
