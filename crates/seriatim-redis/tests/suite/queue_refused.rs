@@ -8,6 +8,7 @@ use seriatim::order::EventId;
 use seriatim::source::queue::{Body, Event, Queue};
 use seriatim::store::{Discard, Discarding};
 use seriatim_redis::{Redis, RedisQueue, redis};
+use seriatim_testkit::servers;
 
 use crate::support;
 
@@ -15,6 +16,8 @@ use crate::support;
 struct Stage {
     queue: RedisQueue,
     own: redis::aio::MultiplexedConnection,
+    /// The server ends with the last test that holds it.
+    _server: Arc<servers::Redis>,
 }
 
 impl Stage {
@@ -23,7 +26,8 @@ impl Stage {
         let redis = Redis::connect(&server.url()).await.unwrap();
         let queue = RedisQueue::open(redis, support::fresh_prefix()).unwrap();
         let client = redis::Client::open(server.url()).unwrap();
-        Stage { queue, own: client.get_multiplexed_async_connection().await.unwrap() }
+        let own = client.get_multiplexed_async_connection().await.unwrap();
+        Stage { queue, own, _server: server }
     }
 
     async fn query<T: redis::FromRedisValue>(&mut self, command: &str, arguments: &[&[u8]]) -> T {
