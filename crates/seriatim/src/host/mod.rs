@@ -19,22 +19,6 @@ mod reader;
 mod settings;
 mod stats;
 #[cfg(test)]
-mod faults;
-#[cfg(test)]
-mod living;
-#[cfg(test)]
-mod observed;
-#[cfg(test)]
-mod odd;
-#[cfg(test)]
-mod policies;
-#[cfg(test)]
-mod shares;
-#[cfg(test)]
-mod skewed;
-#[cfg(test)]
-mod retries;
-#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashSet};

@@ -1,9 +1,9 @@
 //! When checkpoints are written, by each policy, and that what is pending is flushed at close.
 
-use super::tests::{History, feed, quick, spawn, until};
-use super::*;
+use super::{History, feed, quick, spawn, until};
 use crate::change::{Change, Position};
 use crate::handler::{Context, Failure};
+use crate::host::*;
 use crate::source::MemoryFeed;
 use crate::store::MemoryStore;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,11 +17,11 @@ fn with(policy: CheckpointPolicy) -> FeedSettings {
 }
 
 fn host(store: &MemoryStore, feed: &MemoryFeed, settings: FeedSettings, handler: impl Handler) -> Host {
-    super::tests::host("a", store, feed, handler, settings)
+    super::host("a", store, feed, handler, settings)
 }
 
 fn noting(history: &History) -> impl Handler + use<> {
-    super::tests::noting(history)
+    super::noting(history)
 }
 
 /// Pushes changes one by one and waits until each is handled.

@@ -1,9 +1,9 @@
 //! A host over a store that fails, hangs or lies in wait: each test is one interleaving that once broke a promise.
 
 use super::odd::Odd;
-use super::*;
 use crate::change::Change;
 use crate::handler::*;
+use crate::host::*;
 use crate::name::*;
 use crate::source::MemoryFeed;
 use crate::store::*;

@@ -15,10 +15,10 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::*;
 use crate::change::Change;
 use crate::clock;
 use crate::handler::{Backoff, CommitError, Context, Failure, Handling, Retry, Then};
+use crate::host::*;
 use crate::source::MemoryFeed;
 use crate::store::*;
 use crate::value::{Key, Value};

@@ -1,10 +1,10 @@
 //! The sign of life: hosts with different settings, a store that forgets, leases that nobody runs any more.
 
-use super::tests::{History, feed, host, noting, owners, quick, spawn, until};
-use super::*;
+use super::{History, feed, host, noting, owners, quick, spawn, until};
 use crate::change::Change;
 use crate::clock;
 use crate::handler::{Context, Failure};
+use crate::host::*;
 use crate::name::SessionId;
 use crate::store::MemoryStore;
 

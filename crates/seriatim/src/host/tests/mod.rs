@@ -1,5 +1,14 @@
 //! The host as a whole, in memory and on simulated time: what it promises, sentence by sentence.
 
+mod faults;
+mod living;
+mod observed;
+mod odd;
+mod policies;
+mod retries;
+mod shares;
+mod skewed;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -197,7 +197,7 @@ async fn what_is_asked_for_before_the_host_knows_that_an_object_is_parked_is_hea
     let retry_or_discard = [None, Some(Discard::All(1))];
     for kind in BOTH {
         for ask in retry_or_discard {
-            let (scene, mut slow) = (Scene::new(kind), crate::host::odd::Odd::new());
+            let (scene, mut slow) = (Scene::new(kind), crate::host::tests::odd::Odd::new());
             slow.inner = scene.store.clone();
             slow.slow_answer = Duration::from_secs(5);
             scene.work.falls_ill(7, || Failure::poison("no"));

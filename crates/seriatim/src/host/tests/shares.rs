@@ -1,9 +1,9 @@
 //! Hosts that take less than their share: one that is closing, and one that may not have more.
 
-use super::tests::{History, feed, host, noting, owners, quick, spawn};
-use super::*;
+use super::{History, feed, host, noting, owners, quick, spawn};
 use crate::change::Change;
 use crate::handler::{Context, Failure};
+use crate::host::*;
 use crate::store::MemoryStore;
 
 async fn until_owned(store: &MemoryStore, expected: &[(&str, usize)]) {

@@ -1,8 +1,8 @@
 //! What observers are told, and that nothing they do matters.
 
-use super::tests::{History, feed, host, noting, quick, spawn, until};
-use super::*;
+use super::{History, feed, host, noting, quick, spawn, until};
 use crate::change::Change;
+use crate::host::*;
 use crate::lease::Lease;
 use crate::store::MemoryStore;
 use async_trait::async_trait;

@@ -1,7 +1,7 @@
 //! Hosts whose clocks are wrong by an hour. Each runs on a thread of its own, whose time of day is its own too.
 
-use super::tests::{History, feed, host, noting, owners, quick};
-use super::*;
+use super::{History, feed, host, noting, owners, quick};
+use crate::host::*;
 use crate::store::MemoryStore;
 use jiff::SignedDuration;
 use std::sync::mpsc;
