@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use seriatim::Failure;
 use seriatim::name::FeedName;
 use seriatim::order::{Gate, JsonLines, Limits, MemoryGateState};
-use seriatim::source::queue::{Body, Event};
+use seriatim::queue::{Body, Event};
 use seriatim_sqlite::SqliteQueue;
 use seriatim_sqlite::rusqlite::Connection;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use seriatim::clock;
 use seriatim::name::{HostName, ObjectName};
-use seriatim::source::queue::{Body, Event, Queue, Take, WorkerSession};
+use seriatim::queue::{Body, Event, Queue, Take, WorkerSession};
 use seriatim_redis::{Prefix, Redis, RedisQueue};
 
 use crate::Row;

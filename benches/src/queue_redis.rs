@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use seriatim::Failure;
 use seriatim::clock;
 use seriatim::name::{HostName, ObjectName};
-use seriatim::source::queue::{Body, Event, Queue, Worker, WorkerSession, WorkerSettings};
+use seriatim::queue::{Body, Event, Queue, Worker, WorkerSession, WorkerSettings};
 use seriatim_redis::{Prefix, Redis, RedisQueue, redis::Value};
 use seriatim_testkit::servers;
 

@@ -31,6 +31,7 @@ mod tasks;
 pub mod simulation;
 
 pub mod source;
+pub mod queue;
 pub mod order;
 pub mod lease;
 pub mod host;

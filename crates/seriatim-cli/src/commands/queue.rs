@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use seriatim::name::ObjectName;
-use seriatim::source::queue::{Body, ObjectView, PushError, Queue};
+use seriatim::queue::{Body, ObjectView, PushError, Queue};
 
 use crate::args::{Queue as Arguments, QueueInspect, QueueInvariants, QueuePush};
 use crate::config::Config;

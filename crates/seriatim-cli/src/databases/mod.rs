@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use seriatim::Store;
 use seriatim::handler::Handling;
-use seriatim::source::queue::Queue;
+use seriatim::queue::Queue;
 use seriatim::source::{Blocker, Install};
 use seriatim_postgres::PostgresStore;
 use seriatim_redis::RedisStore;

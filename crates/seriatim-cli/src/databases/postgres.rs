@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
-use seriatim::source::queue::Queue;
+use seriatim::queue::Queue;
 use seriatim::source::{Install, Shape, Start};
 use seriatim_postgres::{
     Capture, Database, Horizon, PostgresError, PostgresLedger, PostgresQueue, PostgresStore, Source,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seriatim::once::Ledger;
-use seriatim::source::queue::Queue;
+use seriatim::queue::Queue;
 use seriatim_redis::{Prefix, Redis, RedisError, RedisLedger, RedisQueue, RedisStore};
 
 use crate::config::QueueConfig;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
-use seriatim::source::queue::Queue;
+use seriatim::queue::Queue;
 use seriatim::source::{Install, Shape};
 use seriatim_sqlite::{
     Capture, Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteQueue, SqliteStore,

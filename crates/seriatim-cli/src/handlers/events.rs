@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use seriatim::handler::Handler;
 use seriatim::lease::{Lease, LeaseId};
 use seriatim::name::SessionId;
-use seriatim::source::queue::{Event, Sender};
+use seriatim::queue::{Event, Sender};
 use seriatim::store::DoneAbove;
 use seriatim::value::{Columns, Key, Row, Value};
 use seriatim::{Change, Context, Epoch, Failure, FeedName, Op, Partition, Position};

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
-use seriatim::source::queue::{
+use seriatim::queue::{
     Backlog, Body, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, Taken, Worker,
     WorkerSession,
 };
@@ -63,7 +63,7 @@ const BUSY: Duration = Duration::from_millis(2);
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use seriatim::Failure;
 /// use seriatim::name::FeedName;
-/// use seriatim::source::queue::{Body, Event};
+/// use seriatim::queue::{Body, Event};
 /// use seriatim_postgres::tokio_postgres::{NoTls, connect};
 /// use seriatim_postgres::{Database, PostgresQueue};
 ///

@@ -5,9 +5,7 @@ use std::time::Duration;
 use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{BadName, Epoch, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, Link};
-use seriatim::source::queue::{
-    Backlog, Body, DiscardedEvents, Event, Hold, ObjectView, ParkedEvents, WorkerSession,
-};
+use seriatim::queue::{Backlog, Body, DiscardedEvents, Event, Hold, ObjectView, ParkedEvents, WorkerSession};
 use seriatim::store::{ParkedFailure, ParkedState, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seriatim::FeedName;
 use seriatim::name::{HostName, ObjectName};
-use seriatim::source::queue::{Body, Next, PushError, Queue, Take, WorkerSession};
+use seriatim::queue::{Body, Next, PushError, Queue, Take, WorkerSession};
 use seriatim_postgres::tokio_postgres::{Client, IsolationLevel};
 use seriatim_postgres::{Database, PostgresQueue};
 use seriatim_testkit::queue::QueueHarness;

@@ -14,7 +14,7 @@ use redis::Value;
 use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
-use seriatim::source::queue::{
+use seriatim::queue::{
     Backlog, Body, Broken, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, Taken, Worker,
     WorkerSession,
 };
@@ -38,7 +38,7 @@ const MOST_AT_ONCE: usize = 1000;
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use seriatim::source::queue::Event;
+/// use seriatim::queue::Event;
 /// use seriatim::Failure;
 /// use seriatim_redis::{Prefix, Redis, RedisQueue, redis};
 ///

@@ -2,7 +2,7 @@
 
 use redis::{Arg, Pipeline, ToRedisArgs, Value};
 use seriatim::name::{BadName, ObjectName};
-use seriatim::source::queue::{Body, PushError};
+use seriatim::queue::{Body, PushError};
 use seriatim::store::StoreError;
 
 use super::RedisQueue;

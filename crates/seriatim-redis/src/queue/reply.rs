@@ -4,7 +4,7 @@ use redis::Value;
 use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, links};
-use seriatim::source::queue::{
+use seriatim::queue::{
     Body, DiscardedEvents, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
 };
 use seriatim::store::{ParkedFailure, ParkedState};

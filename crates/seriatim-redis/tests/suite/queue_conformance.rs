@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seriatim::source::queue::Queue;
+use seriatim::queue::Queue;
 use seriatim_redis::{Prefix, Redis, RedisQueue};
 use seriatim_testkit::queue::QueueHarness;
 

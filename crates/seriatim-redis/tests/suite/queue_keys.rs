@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seriatim::HostName;
 use seriatim::name::ObjectName;
-use seriatim::source::queue::{Body, Next, PushError, Queue, Take, Taken};
+use seriatim::queue::{Body, Next, PushError, Queue, Take, Taken};
 use seriatim_redis::{Prefix, Redis, RedisQueue, redis};
 use seriatim_testkit::servers;
 
@@ -40,7 +40,7 @@ impl Stage {
 
     async fn take(&self) -> Taken {
         let session = match self.queue.workers().await.unwrap().into_iter().next() {
-            Some(seen) => seriatim::source::queue::WorkerSession { worker: seen.name, id: seen.session },
+            Some(seen) => seriatim::queue::WorkerSession { worker: seen.name, id: seen.session },
             None => {
                 self.queue.join(&HostName::new("w1").unwrap(), Duration::from_secs(10), None).await.unwrap()
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use seriatim::Failure;
 use seriatim::name::ObjectName;
 use seriatim::order::EventId;
-use seriatim::source::queue::{Body, Event, Queue};
+use seriatim::queue::{Body, Event, Queue};
 use seriatim::store::{Discard, Discarding};
 use seriatim_redis::{Redis, RedisQueue, redis};
 use seriatim_testkit::servers;

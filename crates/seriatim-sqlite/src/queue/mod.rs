@@ -14,7 +14,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
-use seriatim::source::queue::{
+use seriatim::queue::{
     Backlog, Body, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, Worker, WorkerSession,
 };
 use seriatim::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
@@ -43,7 +43,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// use seriatim::Failure;
 /// use seriatim::name::FeedName;
-/// use seriatim::source::queue::{Body, Event};
+/// use seriatim::queue::{Body, Event};
 /// use seriatim_sqlite::SqliteQueue;
 /// use seriatim_sqlite::rusqlite::Connection;
 ///

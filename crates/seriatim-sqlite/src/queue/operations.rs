@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Result, Row};
 use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, Link};
-use seriatim::source::queue::{
+use seriatim::queue::{
     Backlog, Body, DiscardedEvents, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
 };
 use seriatim::store::{Discard, Discarding, ParkedFailure, ParkedState};

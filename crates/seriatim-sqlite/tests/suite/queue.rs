@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use seriatim::FeedName;
 use seriatim::name::ObjectName;
-use seriatim::source::queue::{Body, PushError, Queue};
+use seriatim::queue::{Body, PushError, Queue};
 use seriatim_sqlite::SqliteQueue;
 use seriatim_testkit::queue::QueueHarness;
 

@@ -9,7 +9,7 @@ use seriatim::HostName;
 use seriatim::handler::{Failure, Retry};
 use seriatim::name::{ObjectName, SessionId};
 use seriatim::order::{Admit, EventId, admit};
-use seriatim::source::queue::{Action, Answer, Body, Books, Event, Hold, Lane, Next, Take, WorkerSession};
+use seriatim::queue::{Action, Answer, Body, Books, Event, Hold, Lane, Next, Take, WorkerSession};
 
 use super::Model;
 

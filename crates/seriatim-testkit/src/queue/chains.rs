@@ -1,6 +1,6 @@
 //! Ids and what they hang together by.
 
-use seriatim::source::queue::{Event, Next};
+use seriatim::queue::{Event, Next};
 
 use super::stage::{bodies, drain};
 use super::{QueueHarness, QueueStage};

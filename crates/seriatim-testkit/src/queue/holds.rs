@@ -1,6 +1,6 @@
 //! Who may send the events of an object, and that nobody else can record.
 
-use seriatim::source::queue::{Next, Take};
+use seriatim::queue::{Next, Take};
 use seriatim::store::{ParkedFailure, ParkedState};
 
 use super::stage::{bodies, drain, object};

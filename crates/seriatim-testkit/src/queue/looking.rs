@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seriatim::source::queue::Take;
+use seriatim::queue::Take;
 
 use super::stage::{drain, object};
 use super::{QueueHarness, QueueStage};

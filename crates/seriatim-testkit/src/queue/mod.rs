@@ -23,7 +23,7 @@ mod stage;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seriatim::source::queue::Queue;
+use seriatim::queue::Queue;
 
 pub use stage::QueueStage;
 

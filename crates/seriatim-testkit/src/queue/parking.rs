@@ -1,6 +1,6 @@
 //! Objects whose events cannot be sent.
 
-use seriatim::source::queue::{Backlog, Take};
+use seriatim::queue::{Backlog, Take};
 use seriatim::store::{Discard, Discarding, ParkedFailure, ParkedState};
 
 use super::stage::{bodies, drain, object};

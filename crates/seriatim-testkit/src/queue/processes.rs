@@ -14,7 +14,7 @@ use std::time::Duration;
 use seriatim::Failure;
 use seriatim::host::LeaseSettings;
 use seriatim::order::{Admit, EventId, Link, admit};
-use seriatim::source::queue::{Body, Event, Queue, Worker, WorkerSettings};
+use seriatim::queue::{Body, Event, Queue, Worker, WorkerSettings};
 
 use super::stage::object;
 

@@ -1,7 +1,7 @@
 //! What producers rely on.
 
 use seriatim::name::ObjectName;
-use seriatim::source::queue::{Body, PushError, Take};
+use seriatim::queue::{Body, PushError, Take};
 
 use super::stage::{bodies, drain, object};
 use super::{QueueHarness, QueueStage};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seriatim::HostName;
 use seriatim::lease::HostView;
 use seriatim::name::ObjectName;
-use seriatim::source::queue::{Body, Event, Hold, Next, Queue, Take, Taken, WorkerSession};
+use seriatim::queue::{Body, Event, Hold, Next, Queue, Take, Taken, WorkerSession};
 
 use super::QueueHarness;
 

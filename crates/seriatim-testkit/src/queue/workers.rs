@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seriatim::name::SessionId;
-use seriatim::source::queue::Take;
+use seriatim::queue::Take;
 use seriatim::store::JoinError;
 
 use super::stage::{EXPIRE, bodies, worker};

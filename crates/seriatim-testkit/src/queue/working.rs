@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seriatim::Failure;
 use seriatim::order::{Admit, EventId, admit};
-use seriatim::source::queue::{Event, Next, Queue, Take, Worker, WorkerSession};
+use seriatim::queue::{Event, Next, Queue, Take, Worker, WorkerSession};
 
 use super::stage::object;
 use super::{QueueHarness, QueueStage};

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use seriatim::handler::{Backoff, Failure, Retry};
 use seriatim::name::ObjectName;
 use seriatim::order::{Admit, Arrived, EventId, Gate, GateState, Limits, MemoryGateState};
+use seriatim::queue::{Body, Event, MemoryQueue, Queue, Sender, Worker, WorkerSettings};
 use seriatim::simulation::{Mutant, has};
-use seriatim::source::queue::{Body, Event, MemoryQueue, Queue, Sender, Worker, WorkerSettings};
 use seriatim::store::StoreError;
 use tokio::sync::mpsc;
 

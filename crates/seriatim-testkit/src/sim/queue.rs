@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use seriatim::lease::HostView;
 use seriatim::name::{HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
-use seriatim::simulation::{Mutant, has};
-use seriatim::source::queue::{
+use seriatim::queue::{
     Backlog, Body, DiscardedEvents, Hold, MemoryQueue, Next, ObjectView, PushError, Queue, Take,
     WorkerSession,
 };
+use seriatim::simulation::{Mutant, has};
 use seriatim::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
 
 use super::history::What;

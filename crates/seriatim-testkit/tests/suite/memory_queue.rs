@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seriatim::source::queue::{MemoryQueue, Queue};
+use seriatim::queue::{MemoryQueue, Queue};
 use seriatim_testkit::queue::QueueHarness;
 
 /// One queue in memory; its handles are the same queue.

@@ -1,6 +1,6 @@
 //! **Notice.** Where changes come from.
 //!
-//! A [`Feed`] is one capture of one table (or queue) of a database: a named, partitioned, ordered stream. Each
+//! A [`Feed`] is one capture of one table of a database: a named, partitioned, ordered stream. Each
 //! database's crate implements this contract; the host knows nothing else of it.
 //!
 //! ```text
@@ -19,7 +19,6 @@ mod error;
 mod filter;
 mod install;
 mod memory;
-pub mod queue;
 mod registered;
 pub mod window;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use seriatim::name::ObjectName;
-use seriatim::source::queue::{DiscardedEvents, ObjectView, Queue};
+use seriatim::queue::{DiscardedEvents, ObjectView, Queue};
 use seriatim::store::{Discard, ParkedObject};
 use seriatim::value::{Key, Value};
 use seriatim::{FeedName, Partition};

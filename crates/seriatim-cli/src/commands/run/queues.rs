@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seriatim::HostName;
-use seriatim::source::queue::{Ended as Done, Worker, WorkerError, WorkerSettings};
+use seriatim::queue::{Ended as Done, Worker, WorkerError, WorkerSettings};
 use tokio::sync::Notify;
 
 use super::parts::{Ended, Parts};

@@ -4,7 +4,7 @@
 //! the worker that is alone with it, if one is.
 
 use seriatim::lease::HostView;
-use seriatim::source::queue::Queue;
+use seriatim::queue::Queue;
 use seriatim::{Epoch, HostName, Partition, Position};
 
 use super::super::parked::queued;

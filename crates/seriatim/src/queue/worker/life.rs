@@ -15,7 +15,7 @@ use super::{Ended, Sender, WorkerSettings};
 use crate::clock;
 use crate::handler::Failure;
 use crate::name::Epoch;
-use crate::source::queue::{Action, Answer, Event, Hold, Lane, Queue, Take, WorkerSession};
+use crate::queue::{Action, Answer, Event, Hold, Lane, Queue, Take, WorkerSession};
 use crate::store::StoreError;
 
 /// How long a lane waits after the queue did not answer.

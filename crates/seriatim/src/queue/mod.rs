@@ -1,4 +1,4 @@
-//! The capture `queue`: producers push events with their own writes, and workers send them on, object by object, in order.
+//! **Events of your own.** The capture `queue`: producers push events with their own writes, and workers send them on, object by object, in order.
 //!
 //! ```text
 //!   push ──▶ events of the object ──▶ sending ──▶ sent: the object's last id

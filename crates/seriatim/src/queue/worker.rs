@@ -112,7 +112,7 @@ where
 /// use std::sync::Arc;
 /// use seriatim::Failure;
 /// use seriatim::name::ObjectName;
-/// use seriatim::source::queue::{Body, Event, MemoryQueue, Queue, Worker};
+/// use seriatim::queue::{Body, Event, MemoryQueue, Queue, Worker};
 ///
 /// let queue = Arc::new(MemoryQueue::new());
 /// let work = ObjectName::new("work:1")?;

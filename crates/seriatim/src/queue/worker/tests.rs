@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::handler::Backoff;
 use crate::name::ObjectName;
-use crate::source::queue::{Body, MemoryQueue, Take};
+use crate::queue::{Body, MemoryQueue, Take};
 
 fn object(name: &str) -> ObjectName {
     ObjectName::new(name).unwrap()

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
     use crate::name::{Epoch, HostName, ObjectName, SessionId};
     use crate::order::links;
-    use crate::source::queue::{Body, WorkerSession};
+    use crate::queue::{Body, WorkerSession};
 
     fn hold() -> Hold {
         let session = WorkerSession { worker: HostName::new("w").unwrap(), id: SessionId::new("s").unwrap() };

@@ -9,7 +9,7 @@ use super::life::{Life, Phase};
 use super::{Ended, Sender, Worker, WorkerError, WorkerSettings, keeper};
 use crate::clock;
 use crate::name::HostName;
-use crate::source::queue::{Queue, WorkerSession};
+use crate::queue::{Queue, WorkerSession};
 use crate::store::{JoinError, StoreError};
 use crate::tasks::JoinSet;
 
