@@ -30,7 +30,7 @@ impl Guarantee {
     /// What holds for a feed: exactly once where its SQL runs in the database that also has the checkpoints.
     pub fn of(feed: &FeedConfig, config: &Config) -> Self {
         match feed.handler.kind {
-            HandlerKind::Sql { .. } if databases::same(&feed.database, &config.store) => {
+            HandlerKind::Sql { .. } if databases::same(&*feed.database, &*config.store) => {
                 Guarantee::ExactlyOnce
             }
             _ => Guarantee::AtLeastOnce,

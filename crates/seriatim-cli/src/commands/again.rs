@@ -7,7 +7,7 @@ use seriatim::once::{Ledger, Listing, ProcessorId, Record, Signal, SignalId, Sta
 use seriatim::source::{Cursor, Limit};
 use seriatim::{Change, Partition};
 
-use crate::config::{Config, FeedConfig, LedgerPlace};
+use crate::config::{Config, FeedConfig};
 use crate::error::Result;
 use crate::{databases, handlers, output};
 
@@ -23,7 +23,7 @@ struct Remembered {
 impl Remembered {
     /// Nothing, where nothing was ever remembered.
     async fn of(feed: &FeedConfig, config: &Config) -> Result<Option<Self>> {
-        let ledger = databases::existing_ledger(&LedgerPlace::in_store(&config.store)).await?;
+        let ledger = databases::existing_ledger(&config.store).await?;
         let processor = ProcessorId::new(&handlers::processor(&feed.name)).ok();
         Ok(ledger.zip(processor).map(|(ledger, processor)| Remembered { ledger, processor }))
     }

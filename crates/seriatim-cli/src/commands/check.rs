@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use seriatim::source::{Blocker, Installed};
 use seriatim::store::EnsureError;
 
-use crate::config::{CaptureKind, Config, Database, FeedConfig};
+use crate::config::{CaptureKind, Config, FeedConfig};
+use crate::databases::Database;
 use crate::error::{Error, Result};
 use crate::output::{self, BAD, GOOD, PLAIN, Table, WARN};
 use crate::setup::{self, Guarantee};
@@ -82,7 +83,7 @@ impl Finding {
 async fn risks(config: &Config) -> Vec<Finding> {
     let Ok(Some(store)) = databases::existing_store(&config.store).await else { return Vec::new() };
     let finding = |risk| Finding { subject: "store".to_owned(), verdict: Verdict::Risk(risk) };
-    store.risks().await.into_iter().map(finding).collect()
+    store.backend().risks().await.into_iter().map(finding).collect()
 }
 
 /// What would make a good feed better.
@@ -95,7 +96,7 @@ async fn advice(feed: &FeedConfig, found: Option<&Finding>) -> Vec<Finding> {
 }
 
 async fn check_source(database: &Database) -> Result<String> {
-    databases::check_source(database).await?;
+    database.check_source().await?;
     Ok(format!("{database} is there"))
 }
 

@@ -93,7 +93,7 @@ impl Hosting {
         parts: &mut Parts,
     ) -> Result<Self> {
         let store = databases::open_store(&config.store).await?;
-        for risk in store.risks().await {
+        for risk in store.backend().risks().await {
             tracing::warn!("store: {}; {}", risk.what, risk.remedy);
         }
         let mut host =

@@ -13,7 +13,7 @@ pub async fn execute(config: &Config, arguments: &Watch) -> Result<()> {
     }
     // Before the store is made: it may be meant to be in a source's file, and that must not come to be by a slip.
     for feed in &feeds {
-        databases::source_exists(feed)?;
+        feed.database.exists(feed)?;
     }
     let store = databases::open_store(&config.store).await?;
     for feed in feeds {

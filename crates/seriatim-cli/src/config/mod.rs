@@ -9,12 +9,12 @@ mod connections;
 mod duration;
 mod environment;
 mod handler;
-mod ledger;
 mod parked;
 mod once;
 mod parse;
 mod queue;
 mod section;
+mod store;
 mod suggest;
 mod url;
 mod window;
@@ -26,6 +26,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim::FeedName;
@@ -36,13 +37,16 @@ use seriatim::source::window::Rules;
 
 pub use duration::duration;
 pub use environment::Environment;
-pub use ledger::LedgerPlace;
 pub use once::OnceConfig;
 pub use queue::QueueConfig;
+pub use store::load_store;
 pub use suggest::instead_of;
-pub use url::Database;
+#[cfg(test)]
+pub use url::database;
+pub use url::{quoted, redacted};
 pub use window::{HorizonKind, TimeUnit};
 
+use crate::databases::{Database, SourceBackend};
 use crate::error::{Error, Result};
 
 /// The config file's name where none is given.
@@ -82,7 +86,7 @@ pub struct FeedConfig {
     /// The name of its source.
     pub source: String,
     /// Where the source is.
-    pub database: Database,
+    pub database: Arc<dyn SourceBackend>,
     /// How changes are noticed.
     pub capture: CaptureKind,
     /// The table that is watched, or the words for what stands in its place.

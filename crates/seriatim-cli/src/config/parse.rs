@@ -20,7 +20,8 @@ use super::parked::{PARKED, parked};
 use super::section::{Document, Keys, Section, Setting};
 use super::suggest::instead_of;
 use super::url::{database, quoted};
-use super::{CaptureKind, Config, Database, FeedConfig, HandlerKind, QueueConfig, WindowConfig, window};
+use super::{CaptureKind, Config, FeedConfig, HandlerKind, QueueConfig, WindowConfig, window};
+use crate::databases::{Database, SourceBackend};
 use crate::error::{Error, Result};
 
 pub(super) const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
@@ -160,11 +161,11 @@ fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueCo
             .help("remove it; `limit` bounds how many events of one object may wait"));
     }
     let (source, database) = source(section, sources)?;
-    #[cfg(feature = "dynamodb")]
-    if matches!(database, Database::DynamoDb(_)) {
-        let what = format!("{}.capture is \"queue\", and DynamoDB has none", section.path());
+    let kind = database.name();
+    let Some(database) = database.queues() else {
+        let what = format!("{}.capture is \"queue\", and {kind} has none", section.path());
         return Err(section.wrong(what).help("use a source that is sqlite, postgres or redis"));
-    }
+    };
     let handler = handler(&section.section("handler", HANDLER)?)?;
     if matches!(handler.kind, HandlerKind::Sql { .. }) {
         let what =
@@ -195,17 +196,18 @@ fn feed(
     if let Some(setting) = section.get("limit")? {
         return Err(setting.wrong("is for queues").help("remove it"));
     }
-    if let Some(kind) = without_tables(&database) {
+    let kind = database.name();
+    let Some(database) = database.source() else {
         let what =
             format!("{} watches a table, and {kind} has none that this version can watch", section.path());
         return Err(section.wrong(what).help(r#"use capture = "queue", or a source that has tables"#));
-    }
+    };
     let window = match capture {
         CaptureKind::Window => Some(window::window(name.as_str(), section, environment)?),
         _ => window::refuse(section, capture).map(|()| None)?,
     };
     let handler = handler(&section.section("handler", HANDLER)?)?;
-    let chain = chain(section, capture, &database)?;
+    let chain = chain(section, capture, &*database)?;
     // A window is read by one host after another, unless somebody wants it shared.
     let partitions = if window.is_some() { 1 } else { 16 };
     Ok(FeedConfig {
@@ -215,7 +217,7 @@ fn feed(
         table: table(section, window.as_ref())?,
         window,
         key: columns(section, "key", "leave it out to use the table's primary key")?,
-        filter: filter(section, &database)?,
+        filter: filter(section, database.dialect())?,
         columns: columns(section, "columns", "leave it out to have all of them")?,
         partitions: count(section, "partitions", partitions, MOST_PARTITIONS)?,
         start: section.get("start")?.map_or(Ok(Start::Beginning), |setting| start(&setting))?,
@@ -231,29 +233,18 @@ fn feed(
     })
 }
 
-/// Whether rows can be watched there; otherwise, the name of what cannot.
-fn without_tables(database: &Database) -> Option<&'static str> {
-    match database {
-        Database::Sqlite(_) | Database::Postgres(_) => None,
-        Database::Redis(_) => Some("Redis"),
-        #[cfg(feature = "dynamodb")]
-        Database::DynamoDb(_) => Some("DynamoDB"),
-    }
-}
-
 /// Whether changes name the one before them, where that can be kept.
-fn chain(section: &Section<'_>, capture: CaptureKind, database: &Database) -> Result<bool> {
+fn chain(section: &Section<'_>, capture: CaptureKind, database: &dyn SourceBackend) -> Result<bool> {
     let Some(setting) = section.get("chain")? else { return Ok(false) };
     let wanted = setting.truth()?;
-    let by_other_key = matches!(database, Database::Postgres(_)) && section.get("key")?.is_some();
+    let by_other_key = section.get("key")?.and_then(|_| database.no_chain_by_key());
     match capture {
         _ if !wanted => Ok(false),
         CaptureKind::Window => {
             Err(setting.wrong("is for journal and log feeds: a window has no ids that rise").help("remove it"))
         }
-        // Numbers of a journal rise with the commits of one row; those of several rows that share a key need not.
-        CaptureKind::Journal if by_other_key => Err(setting
-            .wrong("cannot go with `key` for a journal in PostgreSQL: only the changes of one row have ids that rise")
+        CaptureKind::Journal if let Some(why) = by_other_key => Err(setting
+            .wrong(why)
             .help("leave `key` out, so that the primary key is the key, or use capture = \"log\"")),
         // What is handed out again after a crash, by another filter than before, would have another chain than consumers know.
         _ if section.get("where")?.is_some() => Err(setting
@@ -321,13 +312,8 @@ fn columns(section: &Section<'_>, key: &str, otherwise: &str) -> Result<Option<V
 }
 
 /// The filter, if there is one. What it says of columns is for the source to judge.
-fn filter(section: &Section<'_>, database: &Database) -> Result<Option<String>> {
+fn filter(section: &Section<'_>, dialect: Dialect) -> Result<Option<String>> {
     let Some(setting) = section.get("where")? else { return Ok(None) };
-    let dialect = match database {
-        Database::Postgres(_) => Dialect::Postgres,
-        // No other than SQLite has rows: those are refused before.
-        _ => Dialect::Sqlite,
-    };
     let help = r#"write one expression on the row's own columns, such as "amount > 10 and status = 'paid'""#;
     let filter = Filter::new(setting.text()?, dialect).map_err(|why| setting.wrong(why).help(help))?;
     Ok(Some(filter.as_str().to_owned()))

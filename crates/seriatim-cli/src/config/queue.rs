@@ -1,11 +1,13 @@
 //! Feeds that are queues.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim::FeedName;
 use seriatim::handler::Retry;
 
-use super::{Database, HandlerConfig, OnceConfig};
+use super::{HandlerConfig, OnceConfig};
+use crate::databases::QueueBackend;
 
 /// One queue.
 #[derive(Clone, Debug)]
@@ -15,7 +17,7 @@ pub struct QueueConfig {
     /// The name of its source.
     pub source: String,
     /// Where the source is.
-    pub database: Database,
+    pub database: Arc<dyn QueueBackend>,
     /// How often an idle worker looks, unless the source wakes it.
     pub every: Duration,
     /// How many events of one object may wait.

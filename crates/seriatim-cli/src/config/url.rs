@@ -1,38 +1,9 @@
 //! Where a database is: `sqlite:PATH`, `postgres://…`, `redis://…`, and the schemes that later versions bring.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::suggest::closest;
-
-/// A database that this version can open.
-#[derive(Clone, Debug)]
-pub enum Database {
-    /// A SQLite file, with its path already taken from the config file's folder.
-    Sqlite(PathBuf),
-    /// A PostgreSQL database. Nothing is connected yet.
-    Postgres(seriatim_postgres::Database),
-    /// A Redis server or Cluster, by its URL.
-    Redis(String),
-    /// A DynamoDB table. Nothing is connected yet.
-    #[cfg(feature = "dynamodb")]
-    DynamoDb(seriatim_dynamodb::Address),
-}
-
-impl fmt::Display for Database {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Database::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-            Database::Postgres(database) => f.write_str(database.name()),
-            Database::Redis(url) => f.write_str(&redacted(url)),
-            #[cfg(feature = "dynamodb")]
-            Database::DynamoDb(address) => write!(f, "{address}"),
-        }
-    }
-}
-
-const HERE: [&str; 6] = ["sqlite", "postgres", "postgresql", "redis", "rediss", "dynamodb"];
-const THIS_VERSION: &str = "this version has sqlite, postgres, redis and dynamodb";
+use crate::databases::{Address, Database, KINDS};
 
 /// Reads a database URL; its path is relative to `folder`. Says what is wrong without showing a password.
 pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
@@ -42,68 +13,27 @@ pub fn database(url: &str, folder: &Path) -> Result<Database, String> {
         let path = if plain { url } else { "PATH" };
         return Err(format!("must begin with a scheme, such as {:?}", format!("sqlite:{path}")));
     };
-    match scheme.to_ascii_lowercase().as_str() {
-        "sqlite" => sqlite(rest, folder),
-        "postgres" | "postgresql" => postgres(url),
-        "redis" | "rediss" => redis(url, rest),
-        "dynamodb" => dynamodb(url),
-        other => Err(unknown(other)),
+    let scheme = scheme.to_ascii_lowercase();
+    match KINDS.iter().find(|kind| kind.schemes.contains(&scheme.as_str())) {
+        Some(kind) => (kind.read)(&Address { url, rest, folder }),
+        None => Err(unknown(&scheme)),
     }
 }
 
 fn unknown(scheme: &str) -> String {
-    let meant = closest(scheme, HERE);
-    let hint = meant.map_or(THIS_VERSION.to_owned(), |meant| format!("did you mean {meant:?}?"));
+    let hint = match closest(scheme, KINDS.iter().flat_map(|kind| kind.schemes).copied()) {
+        Some(meant) => format!("did you mean {meant:?}?"),
+        None => format!("this version has {}", listed(KINDS.map(|kind| kind.schemes[0]).as_slice())),
+    };
     format!("has the unknown scheme {scheme:?}; {hint}")
 }
 
-#[cfg(feature = "dynamodb")]
-fn dynamodb(url: &str) -> Result<Database, String> {
-    let address = seriatim_dynamodb::Address::from_url(url);
-    address.map(Database::DynamoDb).map_err(|bad| format!("is {} and cannot be used: {bad}", quoted(url)))
-}
-
-#[cfg(not(feature = "dynamodb"))]
-fn dynamodb(_: &str) -> Result<Database, String> {
-    Err("is DynamoDB, which this build has not: build it with `cargo build --release --features dynamodb`"
-        .to_owned())
-}
-
-fn redis(url: &str, rest: &str) -> Result<Database, String> {
-    if rest.strip_prefix("//").is_none_or(str::is_empty) {
-        return Err("names no server: write \"redis://[user:password@]host[:port][/db]\"".to_owned());
+/// `a, b and c`.
+fn listed(words: &[&str]) -> String {
+    match words {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        words => words.concat(),
     }
-    let bad = |error: seriatim_redis::RedisError| match error.remedy() {
-        Some(remedy) => format!("is {} and cannot be used: {error}; {remedy}", quoted(url)),
-        None => format!("is {} and cannot be used: {error}", quoted(url)),
-    };
-    seriatim_redis::Redis::check_url(url).map_err(bad)?;
-    Ok(Database::Redis(url.to_owned()))
-}
-
-fn sqlite(rest: &str, folder: &Path) -> Result<Database, String> {
-    let path = rest.strip_prefix("//").unwrap_or(rest);
-    if path.is_empty() {
-        Err("names no file: write \"sqlite:PATH\"".to_owned())
-    } else if path.starts_with(":memory:") {
-        Err("must name a file: a database in memory cannot be shared between processes".to_owned())
-    } else if path.contains('?') {
-        Err("has parameters after \"?\", and SQLite URLs take none here: write \"sqlite:PATH\"".to_owned())
-    } else if rest.starts_with("//") && path.split('/').next().is_some_and(|host| host.contains('@')) {
-        Err("has a user in it, and SQLite URLs have none: write \"sqlite:PATH\"".to_owned())
-    } else if path.contains('\0') {
-        Err("has a zero byte in its path".to_owned())
-    } else {
-        Ok(Database::Sqlite(folder.join(path)))
-    }
-}
-
-fn postgres(url: &str) -> Result<Database, String> {
-    let bad = |error: seriatim_postgres::PostgresError| match error.remedy() {
-        Some(remedy) => format!("is {} and cannot be used: {error}; {remedy}", quoted(url)),
-        None => format!("is {} and cannot be used: {error}", quoted(url)),
-    };
-    seriatim_postgres::Database::connect(url).map(Database::Postgres).map_err(bad)
 }
 
 /// The URL with its password, and whatever else may be secret in it, replaced by `***`.
@@ -147,12 +77,8 @@ mod tests {
         }
     }
 
-    fn read(url: &str) -> Result<PathBuf, String> {
-        database(url, Path::new("/etc/app")).map(|database| match database {
-            Database::Sqlite(path) => path,
-            Database::Postgres(database) => panic!("{database:?} is no file"),
-            other => PathBuf::from(other.to_string()),
-        })
+    fn read(url: &str) -> Result<String, String> {
+        database(url, Path::new("/etc/app")).map(|database| database.to_string())
     }
 
     #[test]
@@ -166,10 +92,10 @@ mod tests {
 
     #[test]
     fn sqlite_paths_are_relative_to_the_config_file() {
-        assert_eq!(read("sqlite:shop.db"), Ok("/etc/app/shop.db".into()));
-        assert_eq!(read("sqlite://data/shop.db"), Ok("/etc/app/data/shop.db".into()));
-        assert_eq!(read("sqlite:///var/shop.db"), Ok("/var/shop.db".into()));
-        assert_eq!(read("sqlite:/var/shop.db"), Ok("/var/shop.db".into()));
+        assert_eq!(read("sqlite:shop.db"), Ok("sqlite:/etc/app/shop.db".into()));
+        assert_eq!(read("sqlite://data/shop.db"), Ok("sqlite:/etc/app/data/shop.db".into()));
+        assert_eq!(read("sqlite:///var/shop.db"), Ok("sqlite:/var/shop.db".into()));
+        assert_eq!(read("sqlite:/var/shop.db"), Ok("sqlite:/var/shop.db".into()));
     }
 
     #[test]
@@ -187,7 +113,11 @@ mod tests {
     fn what_is_no_url_is_told_why() {
         assert!(read("shop.db").unwrap_err().contains("sqlite:shop.db"));
         assert!(read("sqlit:shop.db").unwrap_err().contains(r#"did you mean "sqlite"?"#));
-        assert!(read("oracle:shop").unwrap_err().contains("this version has sqlite"));
+        assert!(
+            read("oracle:shop")
+                .unwrap_err()
+                .contains("this version has sqlite, postgres, redis and dynamodb")
+        );
         assert!(read("redis:").unwrap_err().contains("names no server"));
         assert!(read("redis://h/second").unwrap_err().contains("database number"));
         assert!(!read("redis://u:se/cret@h").unwrap_err().contains("cret"));

@@ -1,31 +1,99 @@
 //! DynamoDB as a store.
 
+use std::fmt;
 use std::sync::Arc;
 
-use seriatim::store::StoreError;
-use seriatim_dynamodb::{Address, DynamoDbStore, Table};
+use async_trait::async_trait;
+use seriatim::once::Ledger;
+use seriatim_dynamodb::{Address, DynamoDbLedger, DynamoDbStore, Table};
 
+use super::backend::BackendStore;
+use super::{Backend, Kind, OpenStore};
+use crate::commands::once::Form;
 use crate::error::{Error, Result};
 
-pub async fn open_store(address: &Address) -> Result<Arc<DynamoDbStore>> {
-    let opened = DynamoDbStore::connect(address).await;
-    opened.map(Arc::new).map_err(|error: StoreError| Error::from(error))
-}
+pub const KIND: Kind = Kind {
+    schemes: &["dynamodb"],
+    read: |given| match Address::from_url(given.url) {
+        Ok(address) => Ok(Arc::new(DynamoDb(address))),
+        Err(bad) => Err(super::refused(given, bad, None::<&str>)),
+    },
+};
 
-/// A table that is not there was never used; it is made by `run` on a server on this machine, and by `once init` elsewhere.
-pub async fn existing_store(address: &Address) -> Result<Option<Arc<DynamoDbStore>>> {
-    if !Table::new(address.client(), address.table()).is_there().await? {
-        return Ok(None);
+/// A DynamoDB table.
+#[derive(Debug)]
+struct DynamoDb(Address);
+
+impl DynamoDb {
+    fn table(&self) -> Table {
+        Table::new(self.0.client(), self.0.table())
     }
-    let opened = DynamoDbStore::with_client(&address.client(), address.table()).await;
-    Ok(Some(Arc::new(opened?)))
 }
 
-pub async fn check_store(address: &Address) -> Result<&'static str> {
-    match Table::new(address.client(), address.table()).is_there().await? {
-        true => Ok("is there"),
-        false if address.is_on_this_machine() => Ok("will be made by the first run"),
-        false => Err(Error::failed(format!("there is no table {} in DynamoDB", address.table()))
-            .help("make it with `seriatim once init`, or print what makes it with `--print cloudformation` or `--print terraform`")),
+impl fmt::Display for DynamoDb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl BackendStore for DynamoDbStore {}
+
+#[async_trait]
+impl Backend for DynamoDb {
+    fn name(&self) -> &'static str {
+        "DynamoDB"
+    }
+
+    fn identity(&self) -> String {
+        self.0.to_string()
+    }
+
+    async fn open_store(&self) -> Result<OpenStore> {
+        Ok(OpenStore::new(DynamoDbStore::connect(&self.0).await?))
+    }
+
+    /// A table that is not there was never used; it is made by `run` on a server on this machine, and by `once init` elsewhere.
+    async fn existing_store(&self) -> Result<Option<OpenStore>> {
+        if !self.table().is_there().await? {
+            return Ok(None);
+        }
+        let opened = DynamoDbStore::with_client(&self.0.client(), self.0.table()).await;
+        Ok(Some(OpenStore::new(opened?)))
+    }
+
+    async fn check_store(&self) -> Result<&'static str> {
+        match self.table().is_there().await? {
+            true => Ok("is there"),
+            false if self.0.is_on_this_machine() => Ok("will be made by the first run"),
+            false => Err(Error::failed(format!("there is no table {} in DynamoDB", self.0.table()))
+                .help("make it with `seriatim once init`, or print what makes it with `--print cloudformation` or `--print terraform`")),
+        }
+    }
+
+    async fn open_ledger(&self) -> Result<Arc<dyn Ledger>> {
+        Ok(Arc::new(DynamoDbLedger::connect(&self.0).await?))
+    }
+
+    async fn make_ledger(&self) -> Result<()> {
+        Ok(self.table().make().await?)
+    }
+
+    async fn existing_ledger(&self) -> Result<Option<Arc<dyn Ledger>>> {
+        let opened = DynamoDbLedger::with_client(&self.0.client(), self.0.table()).await;
+        Ok(Some(Arc::new(opened?)))
+    }
+
+    async fn ledger_script(&self, form: Form) -> Result<String> {
+        match form {
+            Form::Cloudformation => Ok(Table::cloudformation(self.0.table())),
+            Form::Terraform => Ok(Table::terraform(self.0.table())),
+            Form::Sql => {
+                Err(Error::usage("DynamoDB speaks no SQL: use --print cloudformation or --print terraform"))
+            }
+        }
+    }
+
+    async fn check_source(&self) -> Result<()> {
+        self.check_store().await.map(drop)
     }
 }

@@ -1,75 +1,183 @@
 //! PostgreSQL databases as stores and as sources.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
 use seriatim::queue::Queue;
-use seriatim::source::{Install, Shape, Start};
+use seriatim::source::{Dialect, Install, Shape, Start};
 use seriatim_postgres::{
     Capture, Database, Horizon, PostgresError, PostgresLedger, PostgresQueue, PostgresStore, Source,
     SqlEffect, SqlProblem, Unit, WindowCapture, in_transaction,
 };
 
-use super::Sql;
+use super::backend::BackendStore;
+use super::{Address, Backend, Kind, OpenStore, QueueBackend, SourceBackend, Sql};
+use crate::commands::once::Form;
 use crate::config::{CaptureKind, FeedConfig, HorizonKind, QueueConfig, TimeUnit, WindowConfig};
 use crate::error::{Error, Result};
 
-pub async fn open_store(database: &Database) -> Result<Arc<PostgresStore>> {
-    PostgresStore::on(database.clone()).await.map(Arc::new).map_err(unusable)
+pub const KIND: Kind = Kind { schemes: &["postgres", "postgresql"], read };
+
+/// A PostgreSQL database.
+#[derive(Debug)]
+struct Postgres(Database);
+
+fn read(address: &Address<'_>) -> Result<super::Database, String> {
+    match Database::connect(address.url) {
+        Ok(database) => Ok(Arc::new(Postgres(database))),
+        Err(error) => Err(super::refused(address, &error, error.remedy())),
+    }
 }
 
-pub async fn existing_store(database: &Database) -> Result<Option<Arc<PostgresStore>>> {
-    let opened = PostgresStore::existing(database.clone()).await;
-    opened.map(|store| store.map(Arc::new)).map_err(unusable)
+impl fmt::Display for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())
+    }
 }
 
-/// Connected and made by its first use, with the patience of whoever protects something: a server that has no connection left
-/// just now is waited for.
-pub fn ledger(database: &Database) -> Arc<dyn Ledger> {
-    Arc::new(PostgresLedger::when_needed(database.clone()))
+#[async_trait]
+impl BackendStore for PostgresStore {
+    async fn sql_handling(&self, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<Handling> {
+        let effect = effect(self.database(), feed, sql, shape).await?;
+        Ok(Handling::ExactlyOnce(Arc::new(in_transaction(self, effect))))
+    }
 }
 
-pub async fn existing_ledger(database: &Database) -> Result<Option<Arc<dyn Ledger>>> {
-    let opened = PostgresLedger::existing(database.clone()).await.map_err(unusable)?;
-    Ok(opened.map(|ledger| Arc::new(ledger) as Arc<dyn Ledger>))
+#[async_trait]
+impl Backend for Postgres {
+    fn name(&self) -> &'static str {
+        "PostgreSQL"
+    }
+
+    fn identity(&self) -> String {
+        self.0.name().to_owned()
+    }
+
+    async fn open_store(&self) -> Result<OpenStore> {
+        PostgresStore::on(self.0.clone()).await.map(OpenStore::new).map_err(unusable)
+    }
+
+    async fn existing_store(&self) -> Result<Option<OpenStore>> {
+        let opened = PostgresStore::existing(self.0.clone()).await;
+        opened.map(|store| store.map(OpenStore::new)).map_err(unusable)
+    }
+
+    async fn check_store(&self) -> Result<&'static str> {
+        let missing = PostgresStore::missing_grants(&self.0).await.map_err(unusable)?;
+        if !missing.is_empty() {
+            return Err(Error::failed(format!("this role may not keep a store in {self}"))
+                .help(format!("run there: {}", missing.join("; "))));
+        }
+        Ok(match self.existing_store().await? {
+            Some(_) => "is there",
+            None => "will be set up by `run`",
+        })
+    }
+
+    /// Connected and made by its first use, with the patience of whoever protects something: a server that has no connection
+    /// left just now is waited for.
+    async fn open_ledger(&self) -> Result<Arc<dyn Ledger>> {
+        Ok(Arc::new(PostgresLedger::when_needed(self.0.clone())))
+    }
+
+    async fn make_ledger(&self) -> Result<()> {
+        PostgresLedger::on(self.0.clone()).await.map(drop).map_err(unusable)
+    }
+
+    async fn existing_ledger(&self) -> Result<Option<Arc<dyn Ledger>>> {
+        let opened = PostgresLedger::existing(self.0.clone()).await.map_err(unusable)?;
+        Ok(opened.map(|ledger| Arc::new(ledger) as Arc<dyn Ledger>))
+    }
+
+    async fn ledger_script(&self, form: Form) -> Result<String> {
+        match form {
+            Form::Sql => PostgresLedger::script(&self.0).await.map_err(unusable),
+            _ => Err(Error::usage("PostgreSQL's tables are made by SQL: use --print sql")),
+        }
+    }
+
+    async fn check_source(&self) -> Result<()> {
+        self.0.client().await.map(drop).map_err(unusable)
+    }
+
+    fn with_connections(&self, most: usize) -> Option<Result<super::Database, String>> {
+        Some(match self.0.with_connections(most) {
+            Ok(bounded) => Ok(Arc::new(Postgres(bounded))),
+            Err(error) => Err(error.to_string()),
+        })
+    }
+
+    fn joined(&self, other: &dyn Backend) -> Option<super::Database> {
+        let Postgres(other) = (other as &dyn Any).downcast_ref()?;
+        Some(Arc::new(Postgres(self.0.joined(other)?)))
+    }
+
+    fn source(self: Arc<Self>) -> Option<Arc<dyn SourceBackend>> {
+        Some(self)
+    }
+
+    fn queues(self: Arc<Self>) -> Option<Arc<dyn QueueBackend>> {
+        Some(self)
+    }
 }
 
-/// Makes the ledger now.
-pub async fn make_ledger(database: &Database) -> Result<()> {
-    PostgresLedger::on(database.clone()).await.map(drop).map_err(unusable)
+#[async_trait]
+impl SourceBackend for Postgres {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    // Numbers of a journal rise with the commits of one row; those of several rows that share a key need not.
+    fn no_chain_by_key(&self) -> Option<&'static str> {
+        Some(
+            "cannot go with `key` for a journal in PostgreSQL: only the changes of one row have ids that rise",
+        )
+    }
+
+    fn capture(&self, feed: &FeedConfig) -> Arc<dyn Install> {
+        match &feed.window {
+            Some(settings) => Arc::new(window(&self.0, feed, settings)),
+            None => Arc::new(by_triggers(&self.0, feed)),
+        }
+    }
+
+    async fn check_sql(&self, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<()> {
+        let effect = effect(&self.0, feed, sql, shape).await?;
+        let checked = effect.check(&self.0, &shape.columns, &shape.key).await;
+        checked.map_err(|problem| match problem {
+            SqlProblem::Database(error) => unusable(error),
+            problem => {
+                Error::failed(problem.to_string()).help(format!("mend feed.{}.handler.sql", feed.name))
+            }
+        })
+    }
+
+    async fn sql_handling(&self, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<Handling> {
+        let effect = effect(&self.0, feed, sql, shape).await?;
+        Ok(Handling::AtLeastOnce(Arc::new(effect.on(&self.0))))
+    }
 }
 
-/// The SQL that makes what the ledger lacks.
-pub async fn ledger_script(database: &Database) -> Result<String> {
-    PostgresLedger::script(database).await.map_err(unusable)
-}
+#[async_trait]
+impl QueueBackend for Postgres {
+    async fn queue(&self, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
+        let opened = PostgresQueue::open(self.0.clone(), &queue.name).await.map_err(unusable)?;
+        Ok(bounded(opened, queue))
+    }
 
-pub async fn queue(database: &Database, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
-    PostgresQueue::open(database.clone(), &queue.name)
-        .await
-        .map(|opened| bounded(opened, queue))
-        .map_err(unusable)
-}
-
-pub async fn existing_queue(database: &Database, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
-    let opened = PostgresQueue::existing(database.clone(), &queue.name).await.map_err(unusable)?;
-    Ok(opened.map(|opened| bounded(opened, queue)))
+    async fn existing_queue(&self, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
+        let opened = PostgresQueue::existing(self.0.clone(), &queue.name).await.map_err(unusable)?;
+        Ok(opened.map(|opened| bounded(opened, queue)))
+    }
 }
 
 fn bounded(opened: PostgresQueue, queue: &QueueConfig) -> Arc<dyn Queue> {
-    Arc::new(match queue.limit {
-        Some(limit) => opened.limited_to(limit),
-        None => opened,
-    })
-}
-
-pub fn capture(database: &Database, feed: &FeedConfig) -> Arc<dyn Install> {
-    match &feed.window {
-        Some(settings) => Arc::new(window(database, feed, settings)),
-        None => Arc::new(by_triggers(database, feed)),
-    }
+    Arc::new(queue.limit.into_iter().fold(opened, PostgresQueue::limited_to))
 }
 
 fn by_triggers(database: &Database, feed: &FeedConfig) -> Capture {
@@ -126,53 +234,6 @@ fn source(database: &Database) -> Source {
     sources.entry(key).or_insert_with(|| Source::new(database.clone())).clone()
 }
 
-pub async fn check_store(database: &Database) -> Result<&'static str> {
-    let missing = PostgresStore::missing_grants(database).await.map_err(unusable)?;
-    if let [first, ..] = missing.as_slice() {
-        return Err(Error::failed(format!("this role may not keep a store in {}", database.name())).help(
-            format!("run there: {}", if missing.len() == 1 { first.clone() } else { missing.join("; ") }),
-        ));
-    }
-    Ok(match existing_store(database).await? {
-        Some(_) => "is there",
-        None => "will be set up by `run`",
-    })
-}
-
-pub async fn check_source(database: &Database) -> Result<()> {
-    database.client().await.map(drop).map_err(unusable)
-}
-
-pub async fn check_sql(database: &Database, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<()> {
-    let effect = effect(database, feed, sql, shape).await?;
-    let checked = effect.check(database, &shape.columns, &shape.key).await;
-    checked.map_err(|problem| match problem {
-        SqlProblem::Database(error) => unusable(error),
-        problem => Error::failed(problem.to_string()).help(format!("mend feed.{}.handler.sql", feed.name)),
-    })
-}
-
-/// Exactly once: in the transaction that the checkpoint is in.
-pub async fn in_store(
-    store: &PostgresStore,
-    feed: &FeedConfig,
-    sql: Sql<'_>,
-    shape: &Shape,
-) -> Result<Handling> {
-    let effect = effect(store.database(), feed, sql, shape).await?;
-    Ok(Handling::ExactlyOnce(Arc::new(in_transaction(store, effect))))
-}
-
-/// At least once: in transactions of its own.
-pub async fn in_source(
-    database: &Database,
-    feed: &FeedConfig,
-    sql: Sql<'_>,
-    shape: &Shape,
-) -> Result<Handling> {
-    Ok(Handling::AtLeastOnce(Arc::new(effect(database, feed, sql, shape).await?.on(database))))
-}
-
 async fn effect(database: &Database, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<SqlEffect> {
     let types = match &feed.window {
         Some(settings) => window(database, feed, settings).column_types().await?,
@@ -187,5 +248,25 @@ fn unusable(error: PostgresError) -> Error {
     match error.remedy() {
         Some(remedy) => failed.help(remedy),
         None => failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(database: &super::super::Database) -> Option<usize> {
+        (&**database as &dyn Any).downcast_ref::<Postgres>()?.0.connections()
+    }
+
+    #[test]
+    fn databases_that_share_their_connections_have_as_many_as_the_one_with_most() {
+        let at = |url| crate::config::database(url, std::path::Path::new("")).unwrap();
+        let (few, many) =
+            (at("postgres://ada@db/shop"), at("postgres://ada@db:5432/shop?seriatim_connections=20"));
+        assert_eq!(few.joined(&*many).as_ref().and_then(bound), Some(20));
+        assert_eq!(many.joined(&*few).as_ref().and_then(bound), Some(20));
+        assert!(many.joined(&*at("postgres://bob@db/shop")).is_none());
+        assert!(many.joined(&*at("sqlite:shop.db")).is_none());
     }
 }

@@ -1,62 +1,240 @@
 //! SQLite files as stores and as sources.
 
+use std::fmt;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
 use seriatim::queue::Queue;
-use seriatim::source::{Install, Shape};
+use seriatim::source::{Dialect, Install, Shape};
 use seriatim_sqlite::{
     Capture, Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteQueue, SqliteStore,
     Unit, WindowCapture, in_transaction,
 };
 
-use super::Sql;
+use super::backend::BackendStore;
+use super::{Address, Backend, Database, Kind, OpenStore, QueueBackend, SourceBackend, Sql};
+use crate::commands::once::Form;
 use crate::config::{CaptureKind, FeedConfig, HorizonKind, QueueConfig, TimeUnit, WindowConfig};
 use crate::error::{Error, Result};
 
-pub async fn open_store(path: &Path) -> Result<Arc<SqliteStore>> {
-    let opened = SqliteStore::open(path).await;
-    opened.map(Arc::new).map_err(|error| unusable(path, &error))
+pub const KIND: Kind = Kind { schemes: &["sqlite"], read };
+
+/// A SQLite file, with its path already taken from the config file's folder.
+#[derive(Debug)]
+struct Sqlite {
+    path: PathBuf,
 }
 
-pub async fn existing_store(path: &Path) -> Result<Option<Arc<SqliteStore>>> {
-    let opened = SqliteStore::open_existing(path).await;
-    opened.map(|store| store.map(Arc::new)).map_err(|error| unusable(path, &error))
+fn read(Address { rest, folder, .. }: &Address<'_>) -> Result<Database, String> {
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    let wrong = if path.is_empty() {
+        "names no file: write \"sqlite:PATH\""
+    } else if path.starts_with(":memory:") {
+        "must name a file: a database in memory cannot be shared between processes"
+    } else if path.contains('?') {
+        "has parameters after \"?\", and SQLite URLs take none here: write \"sqlite:PATH\""
+    } else if rest.starts_with("//") && path.split('/').next().is_some_and(|host| host.contains('@')) {
+        "has a user in it, and SQLite URLs have none: write \"sqlite:PATH\""
+    } else if path.contains('\0') {
+        "has a zero byte in its path"
+    } else {
+        return Ok(Arc::new(Sqlite { path: folder.join(path) }));
+    };
+    Err(wrong.to_owned())
 }
 
-pub async fn open_ledger(path: &Path) -> Result<Arc<dyn Ledger>> {
-    match SqliteLedger::open(path).await {
-        Ok(ledger) => Ok(Arc::new(ledger)),
-        Err(error) => Err(unusable(path, &error)),
+impl fmt::Display for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sqlite:{}", self.path.display())
     }
 }
 
-pub async fn existing_ledger(path: &Path) -> Result<Option<Arc<dyn Ledger>>> {
-    let opened = SqliteLedger::open_existing(path).await.map_err(|error| unusable(path, &error))?;
-    Ok(opened.map(|ledger| Arc::new(ledger) as Arc<dyn Ledger>))
+#[async_trait]
+impl BackendStore for SqliteStore {
+    async fn sql_handling(&self, _: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<Handling> {
+        Ok(Handling::ExactlyOnce(Arc::new(in_transaction(self, effect(sql, shape).into_fn()))))
+    }
 }
 
-pub fn capture(path: &Path, feed: &FeedConfig) -> Arc<dyn Install> {
-    let source = Source::new(path);
-    let capture = match (feed.capture, &feed.window) {
-        (_, Some(settings)) => return Arc::new(window(&source, feed, settings)),
-        (CaptureKind::Log, _) => source.log(&feed.table),
-        _ => source.journal(&feed.table),
-    };
-    let capture = capture.named(feed.name.clone()).partitions(feed.partitions).every(feed.every);
-    let capture = feed.filter.iter().fold(capture, |capture, filter| capture.filter(filter));
-    let capture = feed.columns.iter().cloned().fold(capture, Capture::columns);
-    let capture = match &feed.key {
-        Some(columns) => capture.key(columns.clone()),
-        None => capture,
-    };
-    Arc::new(match (feed.capture, feed.deletes) {
-        (CaptureKind::Log, true) => capture.with_deletes(),
-        _ => capture,
-    })
+#[async_trait]
+impl Backend for Sqlite {
+    fn name(&self) -> &'static str {
+        "SQLite"
+    }
+
+    /// Links with names count, hard links do not: SQLite keeps its log beside the name it was given, so by two hard links it
+    /// would be two databases.
+    fn identity(&self) -> String {
+        format!("{:?}", resolved(&self.path))
+    }
+
+    async fn open_store(&self) -> Result<OpenStore> {
+        SqliteStore::open(&self.path).await.map(OpenStore::new).map_err(|error| self.unusable(&error))
+    }
+
+    async fn existing_store(&self) -> Result<Option<OpenStore>> {
+        let opened = SqliteStore::open_existing(&self.path).await;
+        opened.map(|store| store.map(OpenStore::new)).map_err(|error| self.unusable(&error))
+    }
+
+    async fn check_store(&self) -> Result<&'static str> {
+        let state = match self.existing_store().await? {
+            Some(_) => "is there",
+            None if self.path.exists() => "will be set up in the file by `run`",
+            None => "will be made by `run`",
+        };
+        self.writable()?;
+        Ok(state)
+    }
+
+    async fn open_ledger(&self) -> Result<Arc<dyn Ledger>> {
+        let opened = SqliteLedger::open(&self.path).await;
+        Ok(Arc::new(opened.map_err(|error| self.unusable(&error))?))
+    }
+
+    async fn existing_ledger(&self) -> Result<Option<Arc<dyn Ledger>>> {
+        let opened = SqliteLedger::open_existing(&self.path).await;
+        let opened = opened.map_err(|error| self.unusable(&error))?;
+        Ok(opened.map(|ledger| Arc::new(ledger) as Arc<dyn Ledger>))
+    }
+
+    async fn ledger_script(&self, form: Form) -> Result<String> {
+        match form {
+            Form::Sql => Ok(SqliteLedger::script()),
+            _ => Err(Error::usage("a SQLite file is made by SQL: use --print sql")),
+        }
+    }
+
+    async fn check_source(&self) -> Result<()> {
+        let path = &self.path;
+        if !path.exists() {
+            let what =
+                if folder_of(path).is_dir() { "there is no such file" } else { "its folder does not exist" };
+            return Err(Error::failed(format!("opening {}: {what}", path.display()))
+                .help("check the url of the source"));
+        }
+        // Looking for a store reads the file: that shows whether it is a database, and a readable one.
+        self.existing_store().await?;
+        self.writable()
+    }
+
+    fn source(self: Arc<Self>) -> Option<Arc<dyn SourceBackend>> {
+        Some(self)
+    }
+
+    fn queues(self: Arc<Self>) -> Option<Arc<dyn QueueBackend>> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl SourceBackend for Sqlite {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn exists(&self, feed: &FeedConfig) -> Result<()> {
+        match self.path.exists() {
+            true => Ok(()),
+            false => {
+                Err(Error::failed(format!("feed {}: there is no file {}", feed.name, self.path.display()))
+                    .help(format!("check the url of source {}", feed.source)))
+            }
+        }
+    }
+
+    fn capture(&self, feed: &FeedConfig) -> Arc<dyn Install> {
+        let source = Source::new(&self.path);
+        let capture = match (feed.capture, &feed.window) {
+            (_, Some(settings)) => return Arc::new(window(&source, feed, settings)),
+            (CaptureKind::Log, _) => source.log(&feed.table),
+            _ => source.journal(&feed.table),
+        };
+        let capture = capture.named(feed.name.clone()).partitions(feed.partitions).every(feed.every);
+        let capture = feed.filter.iter().fold(capture, |capture, filter| capture.filter(filter));
+        let capture = feed.columns.iter().cloned().fold(capture, Capture::columns);
+        let capture = match &feed.key {
+            Some(columns) => capture.key(columns.clone()),
+            None => capture,
+        };
+        Arc::new(match (feed.capture, feed.deletes) {
+            (CaptureKind::Log, true) => capture.with_deletes(),
+            _ => capture,
+        })
+    }
+
+    async fn check_sql(&self, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<()> {
+        let effect = SqlEffect::new(sql.sql, sql.delete);
+        let checked = effect.check(&self.path, &shape.columns, &shape.key).await;
+        checked.map_err(|problem| match problem {
+            SqlProblem::Database(error) => self.unusable(&error),
+            problem => {
+                Error::failed(problem.to_string()).help(format!("mend feed.{}.handler.sql", feed.name))
+            }
+        })
+    }
+
+    async fn sql_handling(&self, _: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<Handling> {
+        Ok(Handling::AtLeastOnce(Arc::new(effect(sql, shape).on(&self.path))))
+    }
+}
+
+#[async_trait]
+impl QueueBackend for Sqlite {
+    async fn queue(&self, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
+        let opened = SqliteQueue::open(&self.path, &queue.name).await;
+        Ok(bounded(opened.map_err(|error| self.unusable(&error))?, queue))
+    }
+
+    async fn existing_queue(&self, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
+        let opened = SqliteQueue::open_existing(&self.path, &queue.name).await;
+        let opened = opened.map_err(|error| self.unusable(&error))?;
+        Ok(opened.map(|opened| bounded(opened, queue)))
+    }
+}
+
+impl Sqlite {
+    /// What is wrong with the file, and what to do about it.
+    fn unusable(&self, error: &SqliteError) -> Error {
+        // SQLite opens a folder for reading, and fails later with words that do not say so.
+        if self.path.is_dir() {
+            return Error::failed(format!("{}: it is a folder, not a file", self.path.display()))
+                .help("name the file in it");
+        }
+        let failed = Error::failed(error.to_string());
+        match error.remedy() {
+            Some(remedy) => failed.help(remedy),
+            None => failed.passing(),
+        }
+    }
+
+    /// Whether this user may write the file, and beside it: SQLite keeps its log there.
+    fn writable(&self) -> Result<()> {
+        let path = &self.path;
+        let refused = |what: &Path, cause| {
+            Error::failed(format!("{} cannot be written", what.display()))
+                .caused_by(cause)
+                .help("make the file and its folder writable for this user")
+        };
+        if path.exists() {
+            OpenOptions::new().append(true).open(path).map_err(|cause| refused(path, cause))?;
+        }
+        let folder = folder_of(path);
+        tempfile::tempfile_in(folder).map_err(|cause| refused(folder, cause))?;
+        Ok(())
+    }
+}
+
+fn bounded(opened: SqliteQueue, queue: &QueueConfig) -> Arc<dyn Queue> {
+    Arc::new(queue.limit.into_iter().fold(opened, SqliteQueue::limited_to))
+}
+
+fn effect(sql: Sql<'_>, shape: &Shape) -> SqlEffect {
+    SqlEffect::new(sql.sql, sql.delete).for_columns(shape.columns.len())
 }
 
 fn window(source: &Source, feed: &FeedConfig, settings: &WindowConfig) -> WindowCapture {
@@ -84,77 +262,6 @@ fn window(source: &Source, feed: &FeedConfig, settings: &WindowConfig) -> Window
     feed.key.iter().cloned().fold(window, WindowCapture::key)
 }
 
-pub async fn queue(path: &Path, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
-    let opened = SqliteQueue::open(path, &queue.name).await.map_err(|error| unusable(path, &error))?;
-    Ok(bounded(opened, queue))
-}
-
-pub async fn existing_queue(path: &Path, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
-    let opened = SqliteQueue::open_existing(path, &queue.name).await;
-    let opened = opened.map_err(|error| unusable(path, &error))?;
-    Ok(opened.map(|opened| bounded(opened, queue)))
-}
-
-fn bounded(opened: SqliteQueue, queue: &QueueConfig) -> Arc<dyn Queue> {
-    Arc::new(match queue.limit {
-        Some(limit) => opened.limited_to(limit),
-        None => opened,
-    })
-}
-
-pub async fn check_store(path: &Path) -> Result<&'static str> {
-    let state = match existing_store(path).await? {
-        Some(_) => "is there",
-        None if path.exists() => "will be set up in the file by `run`",
-        None => "will be made by `run`",
-    };
-    writable(path)?;
-    Ok(state)
-}
-
-pub async fn check_source(path: &Path) -> Result<()> {
-    if !path.exists() {
-        let what =
-            if folder_of(path).is_dir() { "there is no such file" } else { "its folder does not exist" };
-        return Err(
-            Error::failed(format!("opening {}: {what}", path.display())).help("check the url of the source")
-        );
-    }
-    // Looking for a store reads the file: that shows whether it is a database, and a readable one.
-    existing_store(path).await?;
-    writable(path)
-}
-
-pub async fn check_sql(path: &Path, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<()> {
-    let checked = SqlEffect::new(sql.sql, sql.delete).check(path, &shape.columns, &shape.key).await;
-    checked.map_err(|problem| match problem {
-        SqlProblem::Database(error) => unusable(path, &error),
-        problem => Error::failed(problem.to_string()).help(format!("mend feed.{}.handler.sql", feed.name)),
-    })
-}
-
-/// Exactly once: in the transaction that the checkpoint is in.
-pub fn in_store(store: &SqliteStore, sql: Sql<'_>, shape: &Shape) -> Handling {
-    Handling::ExactlyOnce(Arc::new(in_transaction(store, effect(sql, shape).into_fn())))
-}
-
-/// At least once: in transactions of its own.
-pub fn in_source(path: &Path, sql: Sql<'_>, shape: &Shape) -> Handling {
-    Handling::AtLeastOnce(Arc::new(effect(sql, shape).on(path)))
-}
-
-fn effect(sql: Sql<'_>, shape: &Shape) -> SqlEffect {
-    SqlEffect::new(sql.sql, sql.delete).for_columns(shape.columns.len())
-}
-
-/// Whether two paths lead to one SQLite database.
-///
-/// Links with names count, hard links do not: SQLite keeps its log beside the name it was given, so by two hard links it
-/// would be two databases.
-pub fn same_file(left: &Path, right: &Path) -> bool {
-    resolved(left) == resolved(right)
-}
-
 /// The path without links; of a file that does not exist yet, its folder's path without links, and the file's name.
 fn resolved(path: &Path) -> PathBuf {
     if let Ok(path) = path.canonicalize() {
@@ -165,35 +272,6 @@ fn resolved(path: &Path) -> PathBuf {
         (Some(Ok(folder)), Some(name)) => folder.join(name),
         _ => absolute,
     }
-}
-
-/// What is wrong with a file, and what to do about it.
-fn unusable(path: &Path, error: &SqliteError) -> Error {
-    // SQLite opens a folder for reading, and fails later with words that do not say so.
-    if path.is_dir() {
-        return Error::failed(format!("{}: it is a folder, not a file", path.display()))
-            .help("name the file in it");
-    }
-    let failed = Error::failed(error.to_string());
-    match error.remedy() {
-        Some(remedy) => failed.help(remedy),
-        None => failed.passing(),
-    }
-}
-
-/// Whether this user may write the file, and beside it: SQLite keeps its log there.
-fn writable(path: &Path) -> Result<()> {
-    let refused = |what: &Path, cause| {
-        Error::failed(format!("{} cannot be written", what.display()))
-            .caused_by(cause)
-            .help("make the file and its folder writable for this user")
-    };
-    if path.exists() {
-        OpenOptions::new().append(true).open(path).map_err(|cause| refused(path, cause))?;
-    }
-    let folder = folder_of(path);
-    tempfile::tempfile_in(folder).map_err(|cause| refused(folder, cause))?;
-    Ok(())
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -208,6 +286,7 @@ mod tests {
     fn one_file_by_two_paths_is_one_file() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("a.db"), folder.path().join("b.db"));
+        let same_file = |left: &Path, right: &Path| resolved(left) == resolved(right);
         assert!(same_file(&file, &folder.path().join(".").join("a.db")), "also before it exists");
         std::fs::write(&file, "").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();

@@ -6,7 +6,7 @@ use seriatim::FeedName;
 use seriatim::handler::Handler;
 use seriatim::once::{Once, OnceHandler, ProcessorId};
 
-use crate::config::{Config, LedgerPlace, OnceConfig};
+use crate::config::{Config, OnceConfig};
 use crate::databases;
 use crate::error::{Error, Result};
 
@@ -30,7 +30,7 @@ pub(super) async fn remembered(
     ProcessorId::new(&processor).map_err(|_| {
         Error::usage(format!("feed {feed} has once = true, and its name is too long for that"))
     })?;
-    let ledger = databases::open_ledger(&LedgerPlace::in_store(&config.store)).await?;
+    let ledger = databases::open_ledger(&config.store).await?;
     let once = Once::new(ledger, &processor)
         // A host that gives no sign of life for so long is dead, to the ledger as to the leases.
         .max_processing_time(config.lease.expire)

@@ -4,15 +4,15 @@ use seriatim::once::{Completion, Ledger, Record, Recorded, Resolution, Signal, S
 
 use super::arguments::{Forget, Resolve};
 use super::{changed, signal, unheard_of};
-use crate::config::LedgerPlace;
 use crate::databases;
+use crate::databases::Database;
 use crate::error::{Error, Result};
 use crate::output;
 
 /// Forgets a signal, so that it runs again.
-pub async fn forget(place: &LedgerPlace, arguments: &Forget) -> Result<()> {
+pub async fn forget(store: &Database, arguments: &Forget) -> Result<()> {
     let signal = signal(&arguments.which)?;
-    let (ledger, record) = find(place, &signal).await?;
+    let (ledger, record) = find(store, &signal).await?;
     if record.state == State::Running && !arguments.force {
         return Err(Error::failed(format!(
             "{signal} is running: forgotten, it could run twice at the same time"
@@ -27,9 +27,9 @@ pub async fn forget(place: &LedgerPlace, arguments: &Forget) -> Result<()> {
 }
 
 /// Says what became of a run that nobody knows the outcome of.
-pub async fn resolve(place: &LedgerPlace, arguments: &Resolve) -> Result<()> {
+pub async fn resolve(store: &Database, arguments: &Resolve) -> Result<()> {
     let signal = signal(&arguments.which)?;
-    let (ledger, record) = find(place, &signal).await?;
+    let (ledger, record) = find(store, &signal).await?;
     if record.state != State::Unknown {
         return Err(Error::failed(format!("{signal} is {}, not unknown", record.state.as_str()))
             .help("only a run that nobody knows the outcome of can be resolved; `forget` makes any signal run again"));
@@ -49,8 +49,8 @@ pub async fn resolve(place: &LedgerPlace, arguments: &Resolve) -> Result<()> {
     Ok(())
 }
 
-async fn find(place: &LedgerPlace, signal: &Signal) -> Result<(std::sync::Arc<dyn Ledger>, Record)> {
-    let ledger = databases::existing_ledger(place).await?.ok_or_else(|| unheard_of(signal))?;
+async fn find(store: &Database, signal: &Signal) -> Result<(std::sync::Arc<dyn Ledger>, Record)> {
+    let ledger = databases::existing_ledger(store).await?.ok_or_else(|| unheard_of(signal))?;
     let record = ledger.show(signal).await?.ok_or_else(|| unheard_of(signal))?;
     Ok((ledger, record))
 }

@@ -13,22 +13,22 @@ use std::path::Path;
 use seriatim::name::{ProcessorId, SignalId};
 use seriatim::once::{OnceError, Signal};
 
-pub use arguments::Once;
 use arguments::Which;
+pub use arguments::{Form, Once};
 
-use crate::config::{Environment, LedgerPlace};
+use crate::config::{self, Environment};
 use crate::error::{Error, Result};
 
 /// Runs the command.
 pub async fn execute(file: &Path, arguments: &Once) -> Result<()> {
-    let place = LedgerPlace::load(file, &Environment::of_process())?;
+    let store = config::load_store(file, &Environment::of_process())?;
     match arguments {
-        Once::Run(arguments) => run::execute(&place, arguments).await,
-        Once::List(arguments) => show::list(&place, arguments).await,
-        Once::Show(arguments) => show::show(&place, arguments).await,
-        Once::Forget(arguments) => manage::forget(&place, arguments).await,
-        Once::Resolve(arguments) => manage::resolve(&place, arguments).await,
-        Once::Init(arguments) => init::execute(&place, arguments).await,
+        Once::Run(arguments) => run::execute(&store, arguments).await,
+        Once::List(arguments) => show::list(&store, arguments).await,
+        Once::Show(arguments) => show::show(&store, arguments).await,
+        Once::Forget(arguments) => manage::forget(&store, arguments).await,
+        Once::Resolve(arguments) => manage::resolve(&store, arguments).await,
+        Once::Init(arguments) => init::execute(&store, arguments).await,
     }
 }
 

@@ -12,8 +12,8 @@ use super::arguments::{OnTimeout, Run};
 use super::child::{Child, Ended};
 use super::signal;
 use super::signals::Signals;
-use crate::config::LedgerPlace;
 use crate::databases;
+use crate::databases::Database;
 use crate::error::{Error, Result};
 
 /// How much longer than `--max-wait` an answer of the store may take: it decides by itself when the wait is over.
@@ -23,14 +23,14 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 const CONNECT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Runs the command, unless it has run before.
-pub async fn execute(place: &LedgerPlace, arguments: &Run) -> Result<()> {
+pub async fn execute(store: &Database, arguments: &Run) -> Result<()> {
     let signal = signal(&arguments.which)?;
     let mut signals = Signals::listen()?;
     let began = clock::now();
     let deadline = began + arguments.max_wait + ANSWER_WITHIN;
     let ledger = tokio::select! {
         biased;
-        opened = open(place, began + arguments.max_wait) => opened?,
+        opened = open(store, began + arguments.max_wait) => opened?,
         over = over(&mut signals, deadline) => return Err(over.explain(arguments)),
     };
     let once = once::Once::new(ledger, signal.processor.as_str()).settings(settings(arguments, began));
@@ -46,9 +46,9 @@ pub async fn execute(place: &LedgerPlace, arguments: &Run) -> Result<()> {
 }
 
 /// Opens the ledger. One that is away is waited for, as somebody else's run is.
-async fn open(place: &LedgerPlace, until: Instant) -> Result<Arc<dyn Ledger>> {
+async fn open(store: &Database, until: Instant) -> Result<Arc<dyn Ledger>> {
     loop {
-        match databases::open_ledger(place).await {
+        match databases::open_ledger(store).await {
             Err(error) if error.may_pass() && clock::now() + CONNECT_AGAIN < until => {
                 tokio::time::sleep(CONNECT_AGAIN).await;
             }

@@ -9,8 +9,8 @@ use seriatim::once::{Ledger, Listing, Record, Recorded, State};
 
 use super::arguments::{List, Show};
 use super::{signal, unheard_of};
-use crate::config::LedgerPlace;
 use crate::databases;
+use crate::databases::Database;
 use crate::error::{Error, Result};
 use crate::output::{self, BAD, FAINT, GOOD, PLAIN, Style, Table, WARN};
 
@@ -52,7 +52,7 @@ fn is_overdue(record: &Record) -> bool {
 }
 
 /// Lists what is remembered, page by page: there may be more than fits into memory.
-pub async fn list(place: &LedgerPlace, arguments: &List) -> Result<()> {
+pub async fn list(store: &Database, arguments: &List) -> Result<()> {
     let processor = arguments.processor.as_deref().map(ProcessorId::new).transpose();
     let processor = processor.map_err(|bad| Error::usage(bad.to_string()))?;
     let listing = Listing { processor, state: arguments.state, ..Listing::default() };
@@ -61,7 +61,7 @@ pub async fn list(place: &LedgerPlace, arguments: &List) -> Result<()> {
     if arguments.json {
         write!(out, "[")?;
     }
-    if let Some(ledger) = databases::existing_ledger(place).await? {
+    if let Some(ledger) = databases::existing_ledger(store).await? {
         pages.write_all(&*ledger, &listing, &mut out).await?;
     }
     match (arguments.json, pages.shown) {
@@ -145,9 +145,9 @@ fn to_the_second(time: Timestamp) -> String {
 }
 
 /// Shows what is remembered about one signal.
-pub async fn show(place: &LedgerPlace, arguments: &Show) -> Result<()> {
+pub async fn show(store: &Database, arguments: &Show) -> Result<()> {
     let signal = signal(&arguments.which)?;
-    let record = match databases::existing_ledger(place).await? {
+    let record = match databases::existing_ledger(store).await? {
         Some(ledger) => ledger.show(&signal).await?,
         None => None,
     };

@@ -27,7 +27,9 @@ impl Workers {
         let mut workers = Vec::new();
         for queue in queues {
             let handler = handlers::of_queue(queue, config, closed, open).await?;
-            databases::check_source(&queue.database)
+            queue
+                .database
+                .check_source()
                 .await
                 .map_err(|error| error.about(&format!("feed {}", queue.name)))?;
             let worker =
