@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use crate::config::{Config, HandlerConfig, HandlerKind, WebhookSecret};
+use crate::config::{Config, HandlerConfig, HandlerKind};
 
 /// What every setting of Seriatim's begins with.
 const OWN: &str = "SERIATIM_";
@@ -34,7 +34,7 @@ pub fn withheld(config: &Config, passed: &[String]) -> Vec<OsString> {
 
 fn secret_variable(handler: &HandlerConfig) -> Option<&str> {
     match &handler.kind {
-        HandlerKind::Webhook { secret: Some(WebhookSecret::Variable(name)), .. } => Some(name),
-        _ => None,
+        HandlerKind::Sink(sink) => sink.secret_variable(),
+        HandlerKind::Sql { .. } => None,
     }
 }

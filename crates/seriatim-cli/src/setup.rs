@@ -4,37 +4,19 @@ use seriatim::Store;
 use seriatim::name::{FeedName, HostName, StoreId};
 use seriatim::source::{Consumer, Lost};
 
+pub use seriatim_handlers::Guarantee;
+
 use crate::config::{Config, FeedConfig, HandlerKind};
 use crate::databases;
 use crate::error::{Error, Result};
 
-/// How often a change can take effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Guarantee {
-    /// Effect and checkpoint are one transaction.
-    ExactlyOnce,
-    /// After a crash, a change may be handled again, with the same id.
-    AtLeastOnce,
-}
-
-impl Guarantee {
-    /// The words for it on screen.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Guarantee::ExactlyOnce => "exactly-once",
-            Guarantee::AtLeastOnce => "at-least-once",
-        }
-    }
-
-    /// What holds for a feed: exactly once where its SQL runs in the database that also has the checkpoints.
-    pub fn of(feed: &FeedConfig, config: &Config) -> Self {
-        match feed.handler.kind {
-            HandlerKind::Sql { .. } if databases::same(&*feed.database, &*config.store) => {
-                Guarantee::ExactlyOnce
-            }
-            _ => Guarantee::AtLeastOnce,
-        }
+/// What holds for a feed: exactly once where its SQL runs in the database that also has the checkpoints, otherwise what its sink
+/// says.
+pub fn guarantee(feed: &FeedConfig, config: &Config) -> Guarantee {
+    match &feed.handler.kind {
+        HandlerKind::Sink(sink) => sink.guarantee(),
+        HandlerKind::Sql { .. } if databases::same(&*feed.database, &*config.store) => Guarantee::ExactlyOnce,
+        HandlerKind::Sql { .. } => Guarantee::AtLeastOnce,
     }
 }
 

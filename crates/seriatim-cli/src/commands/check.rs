@@ -11,7 +11,7 @@ use crate::config::{CaptureKind, Config, FeedConfig};
 use crate::databases::Database;
 use crate::error::{Error, Result};
 use crate::output::{self, BAD, GOOD, PLAIN, Table, WARN};
-use crate::setup::{self, Guarantee};
+use crate::setup;
 use crate::{databases, handlers};
 
 /// What was found about one thing that the config names.
@@ -106,10 +106,10 @@ async fn check_feed(config: &Config, feed: &FeedConfig) -> Result<String> {
         Installed::Installed => "is installed",
         Installed::NotYet => "is not installed yet: `run` will do it",
     };
-    handlers::check(feed).await?;
+    handlers::check(feed, config).await?;
     handlers::reach(&feed.name, &feed.handler, config).await?;
     agrees_with_store(config, feed).await?;
-    let guarantee = Guarantee::of(feed, config).as_str();
+    let guarantee = setup::guarantee(feed, config).as_str();
     Ok(format!("{} of {} {installed}; {guarantee}", feed.capture.as_str(), feed.table))
 }
 

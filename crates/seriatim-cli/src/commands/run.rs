@@ -33,7 +33,7 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     for feed in &feeds {
         let ready = async {
             databases::capture(feed).check().await?;
-            handlers::check(feed).await
+            handlers::check(feed, config).await
         };
         ready.await.map_err(|error: Error| error.about(&format!("feed {}", feed.name)))?;
     }
@@ -106,7 +106,7 @@ impl Hosting {
         for feed in feeds {
             let capture: Arc<dyn Feed> = databases::capture(feed);
             let handling = handlers::of(feed, config, &store, closed, open).await?;
-            announce(feed, Guarantee::of(feed, config));
+            announce(feed, setup::guarantee(feed, config));
             let consumer = setup::consumer(feed, &*store).await?;
             captures.push(Arc::clone(&capture));
             backfills.spawn(tell_of_backfill(Arc::clone(&capture), store.shared(), consumer));
@@ -153,6 +153,9 @@ fn announce(feed: &FeedConfig, guarantee: Guarantee) {
     match guarantee {
         Guarantee::ExactlyOnce => {
             tracing::info!(feed = %name, "exactly-once: effect and checkpoint are one transaction")
+        }
+        Guarantee::Deduplicated => {
+            tracing::info!(feed = %name, "deduplicated: a change that comes again is recognised by the sink, and dropped")
         }
         Guarantee::AtLeastOnce if feed.once.is_some() => {
             tracing::info!(feed = %name, "{}", handlers::WITH_A_LEDGER)

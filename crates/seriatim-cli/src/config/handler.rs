@@ -2,42 +2,61 @@
 
 use std::time::Duration;
 
-use seriatim_handlers::webhook;
-
 use super::parse::{count, duration};
 use super::section::{Keys, Section, Setting};
-use super::{HandlerConfig, HandlerKind, Secret, WebhookSecret};
+use super::{HandlerConfig, HandlerKind};
 use crate::error::Result;
+use crate::handlers::SINKS;
 
-pub(super) const HANDLER: Keys = Keys::of(&[
-    "sql",
-    "command",
-    "webhook",
-    "stdout",
-    "batch",
-    "concurrency",
-    "timeout",
-    "delete",
-    "processes",
-    "environment",
-    "headers",
-    "secret",
-    "secret_env",
-]);
+/// The keys of the section: those of all handlers, and those of each sink.
+pub(super) const HANDLER: Keys = Keys::of(&KEYS);
+
+const COMMON: [&str; 5] = ["sql", "batch", "concurrency", "timeout", "delete"];
+const KEYS: [&str; number_of_keys()] = keys();
+
+const fn number_of_keys() -> usize {
+    let (mut number, mut sink) = (COMMON.len(), 0);
+    while sink < SINKS.len() {
+        number += 1 + SINKS[sink].settings.len() + SINKS[sink].sections.len();
+        sink += 1;
+    }
+    number
+}
+
+const fn keys() -> [&'static str; number_of_keys()] {
+    let (mut keys, mut next, mut sink) = ([""; number_of_keys()], 0, 0);
+    while sink < SINKS.len() {
+        next = copy(&[SINKS[sink].key], &mut keys, next);
+        next = copy(SINKS[sink].settings, &mut keys, next);
+        next = copy(SINKS[sink].sections, &mut keys, next);
+        sink += 1;
+    }
+    copy(&COMMON, &mut keys, next);
+    keys
+}
+
+/// Copies the keys to this place, and returns the place behind them.
+const fn copy(from: &[&'static str], to: &mut [&'static str], at: usize) -> usize {
+    let mut index = 0;
+    while index < from.len() {
+        to[at + index] = from[index];
+        index += 1;
+    }
+    at + index
+}
+
 const DELETE: Keys = Keys::of(&["sql"]);
 
 /// Changes of one call are in memory at once.
 const MOST_BATCH: u32 = 100_000;
 const MOST_CONCURRENCY: u32 = 10_000;
-const MOST_PROCESSES: u32 = 1_000;
 
 /// Reads the section of a handler.
 pub(super) fn handler(section: &Section<'_>) -> Result<HandlerConfig> {
     let kind = kind(section)?;
-    // A command works on one change after another: what it has not begun is better held by whoever may have to hand it over.
-    let (batch, concurrency) = match kind {
-        HandlerKind::Command { processes, .. } => (32, processes as u32),
-        _ => (100, 8),
+    let (batch, concurrency) = match &kind {
+        HandlerKind::Sql { .. } => (100, 8),
+        HandlerKind::Sink(sink) => sink.batch_and_concurrency(),
     };
     Ok(HandlerConfig {
         kind,
@@ -50,18 +69,16 @@ pub(super) fn handler(section: &Section<'_>) -> Result<HandlerConfig> {
 fn kind(section: &Section<'_>) -> Result<HandlerKind> {
     let (name, setting) = the_one(section)?;
     refuse_what_belongs_to_others(section, name)?;
-    match name {
-        "sql" => sql(section, &setting),
-        "command" => command(section, &setting),
-        "webhook" => webhook(section, &setting),
-        _ => Ok(HandlerKind::Stdout),
+    match SINKS.iter().find(|sink| sink.key == name) {
+        Some(sink) => (sink.read)(section, &setting).map(HandlerKind::Sink),
+        None => sql(section, &setting),
     }
 }
 
 /// The handler that is named: exactly one.
 fn the_one<'a>(section: &Section<'a>) -> Result<(&'static str, Setting<'a>)> {
     let mut named = Vec::new();
-    for name in ["sql", "command", "webhook", "stdout"] {
+    for name in ["sql"].into_iter().chain(SINKS.map(|sink| sink.key)) {
         match section.get(name)? {
             Some(setting) if name != "stdout" || setting.truth()? => named.push((name, setting)),
             _ => {}
@@ -73,28 +90,26 @@ fn the_one<'a>(section: &Section<'a>) -> Result<(&'static str, Setting<'a>)> {
         );
     }
     named.pop().ok_or_else(|| {
+        let examples = SINKS.map(|sink| sink.example).join(", ");
         section
             .wrong(format!("{} names no handler", section.path()))
-            .help(r#"give it exactly one of: sql = "…", command = ["…"], webhook = "…", stdout = true"#)
+            .help(format!(r#"give it exactly one of: sql = "…", {examples}"#))
     })
 }
 
 fn refuse_what_belongs_to_others(section: &Section<'_>, name: &str) -> Result<()> {
-    let owners = [
-        ("processes", "command"),
-        ("environment", "command"),
-        ("secret", "webhook"),
-        ("secret_env", "webhook"),
-    ];
-    for (key, owner) in owners.into_iter().filter(|(_, owner)| *owner != name) {
-        if let Some(setting) = section.get(key)? {
-            return Err(setting.wrong(format_args!("is for handlers with {owner}, and this one has {name}")));
+    for owner in SINKS.iter().filter(|owner| owner.key != name) {
+        for key in owner.settings {
+            if let Some(setting) = section.get(key)? {
+                let what = format!("is for handlers with {}, and this one has {name}", owner.key);
+                return Err(setting.wrong(what));
+            }
         }
-    }
-    if name != "webhook" && section.is_section("headers") {
-        let what =
-            format!("{}.headers is for handlers with webhook, and this one has {name}", section.path());
-        return Err(section.wrong(what));
+        if let Some(key) = owner.sections.iter().find(|key| section.is_section(key)) {
+            let (path, owner) = (section.path(), owner.key);
+            let what = format!("{path}.{key} is for handlers with {owner}, and this one has {name}");
+            return Err(section.wrong(what));
+        }
     }
     if name != "sql"
         && let Some(setting) = section.section("delete", DELETE)?.get("sql")?
@@ -112,48 +127,4 @@ fn sql(section: &Section<'_>, setting: &Setting<'_>) -> Result<HandlerKind> {
     }
     let delete = given.map(|setting| setting.word().map(str::to_owned)).transpose()?;
     Ok(HandlerKind::Sql { sql: setting.word()?.to_owned(), delete })
-}
-
-fn command(section: &Section<'_>, setting: &Setting<'_>) -> Result<HandlerKind> {
-    let help = r#"write it as a list: command = ["python3", "handle.py"]"#;
-    let command = setting.texts().map_err(|error| error.help(help))?;
-    if command.first().is_none_or(|program| program.trim().is_empty()) {
-        return Err(setting.wrong("names no program").help(help));
-    }
-    if command.iter().any(|word| word.contains('\0')) {
-        return Err(setting.wrong("has a zero byte in it"));
-    }
-    let processes = count(section, "processes", 1, MOST_PROCESSES)? as usize;
-    let environment =
-        section.get("environment")?.map(|setting| setting.texts()).transpose()?.unwrap_or_default();
-    Ok(HandlerKind::Command { command, processes, environment })
-}
-
-fn webhook(section: &Section<'_>, setting: &Setting<'_>) -> Result<HandlerKind> {
-    let url = setting.word()?.to_owned();
-    webhook::check_url(&url).map_err(|bad| {
-        setting.wrong(bad).help(r#"write the whole address: webhook = "https://example.org/changes""#)
-    })?;
-    let mut headers = Vec::new();
-    for (name, value) in section.texts("headers")? {
-        let text = value.text()?.to_owned();
-        webhook::check_header(&name, &text).map_err(|bad| value.wrong(bad))?;
-        headers.push((name, text));
-    }
-    Ok(HandlerKind::Webhook {
-        url,
-        headers: headers.into_iter().map(Secret::pair).collect(),
-        secret: secret(section)?,
-    })
-}
-
-fn secret(section: &Section<'_>) -> Result<Option<WebhookSecret>> {
-    match (section.get("secret")?, section.get("secret_env")?) {
-        (None, None) => Ok(None),
-        (Some(secret), None) => Ok(Some(WebhookSecret::Here(Secret(secret.word()?.to_owned())))),
-        (None, Some(variable)) => Ok(Some(WebhookSecret::Variable(variable.word()?.to_owned()))),
-        (Some(_), Some(variable)) => {
-            Err(variable.wrong("cannot be there beside secret").help("remove one of them"))
-        }
-    }
 }

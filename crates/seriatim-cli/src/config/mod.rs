@@ -38,7 +38,9 @@ use seriatim::source::window::Rules;
 pub use duration::duration;
 pub use environment::Environment;
 pub use once::OnceConfig;
+pub use parse::count;
 pub use queue::QueueConfig;
+pub use section::{Section, Setting};
 pub use store::load_store;
 pub use suggest::instead_of;
 #[cfg(test)]
@@ -48,6 +50,7 @@ pub use window::{HorizonKind, TimeUnit};
 
 use crate::databases::{Database, SourceBackend};
 use crate::error::{Error, Result};
+use crate::handlers::SinkSettings;
 
 /// The config file's name where none is given.
 pub const DEFAULT_FILE: &str = "seriatim.toml";
@@ -159,7 +162,7 @@ pub struct WindowConfig {
 }
 
 /// What is done with a feed's changes, and how many at a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct HandlerConfig {
     /// What is done.
     pub kind: HandlerKind,
@@ -172,7 +175,7 @@ pub struct HandlerConfig {
 }
 
 /// What is done with a feed's changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum HandlerKind {
     /// SQL in the source's database.
     Sql {
@@ -181,51 +184,8 @@ pub enum HandlerKind {
         /// For deletes.
         delete: Option<String>,
     },
-    /// A child process that answers lines.
-    Command {
-        /// The program and its arguments.
-        command: Vec<String>,
-        /// How many of it run at the same time.
-        processes: usize,
-        /// Variables of the environment that it gets although they may be secrets.
-        environment: Vec<String>,
-    },
-    /// A POST to an address.
-    Webhook {
-        /// The address.
-        url: String,
-        /// Headers of each request.
-        headers: Vec<(String, Secret)>,
-        /// What requests are signed with.
-        secret: Option<WebhookSecret>,
-    },
-    /// JSON lines on the standard output.
-    Stdout,
-}
-
-/// A text that is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl Secret {
-    fn pair((name, value): (String, String)) -> (String, Self) {
-        (name, Secret(value))
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// Where the secret of a webhook is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WebhookSecret {
-    /// In the configuration.
-    Here(Secret),
-    /// In the environment variable of this name.
-    Variable(String),
+    /// A sink.
+    Sink(Arc<dyn SinkSettings>),
 }
 
 impl Config {

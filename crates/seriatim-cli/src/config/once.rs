@@ -35,7 +35,8 @@ pub(super) fn once(section: &Section<'_>, handler: &HandlerKind) -> Result<Optio
         }
         return Ok(None);
     }
-    if let (Some(setting), HandlerKind::Sql { .. } | HandlerKind::Stdout) = (&setting, handler) {
+    let may_be = matches!(handler, HandlerKind::Sink(sink) if sink.may_be_remembered());
+    if let Some(setting) = setting.filter(|_| !may_be) {
         let help = "remove it; sql in the database that is also the store is exactly once by itself";
         return Err(setting.wrong("is for handlers with command or webhook").help(help));
     }

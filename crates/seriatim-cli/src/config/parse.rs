@@ -379,7 +379,8 @@ fn lease(section: &Section<'_>) -> Result<LeaseSettings> {
     Ok(lease)
 }
 
-pub(super) fn count(section: &Section<'_>, key: &str, otherwise: u32, most: u32) -> Result<u32> {
+/// The whole number that a setting is, or the default.
+pub fn count(section: &Section<'_>, key: &str, otherwise: u32, most: u32) -> Result<u32> {
     section.get(key)?.map_or(Ok(otherwise), |setting| setting.count(most))
 }
 

@@ -108,7 +108,9 @@ pub async fn sql_handling(
     let shape = capture(feed).shape().await?;
     match guarantee {
         Guarantee::ExactlyOnce => store.backend().sql_handling(feed, sql, &shape).await,
-        Guarantee::AtLeastOnce => feed.database.sql_handling(feed, sql, &shape).await,
+        Guarantee::AtLeastOnce | Guarantee::Deduplicated => {
+            feed.database.sql_handling(feed, sql, &shape).await
+        }
     }
 }
 

@@ -36,6 +36,7 @@ use tokio::sync::Mutex;
 
 pub use program::{NoProgram, find};
 
+use crate::Sink;
 use batch::Progress;
 use untold::Untold;
 use worker::{Kind, Worker};
@@ -177,6 +178,13 @@ impl Command {
                 .keep(&context.lease, others.into_iter().map(|(place, other)| (changes[place].id, other)));
             failure
         })
+    }
+}
+
+#[async_trait]
+impl Sink for Command {
+    async fn close(&self) {
+        Command::close(self).await;
     }
 }
 

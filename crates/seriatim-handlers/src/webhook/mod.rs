@@ -25,6 +25,7 @@ use reqwest::{Client, RequestBuilder, Url};
 use seriatim::{Change, Context, Failure, Handler};
 use thiserror::Error;
 
+use crate::Sink;
 use request::{Body, Signer};
 use response::Trouble;
 
@@ -137,6 +138,8 @@ impl Webhook {
         transport::trouble(&error, self.timeout).about(&self.shown)
     }
 }
+
+impl Sink for Webhook {}
 
 #[async_trait]
 impl Handler for Webhook {

@@ -121,7 +121,7 @@ impl Waiting<'_> {
         let feed = self.feed;
         let about = |error: Error| error.about(&format!("feed {}", feed.name));
         databases::capture(feed).check().await.map_err(Error::from).map_err(about)?;
-        handlers::check(feed).await.map_err(about)?;
+        handlers::check(feed, self.config).await.map_err(about)?;
         tracing::info!(feed = %feed.name, "no host runs it: trying here");
         let mut open = handlers::Open::default();
         let handling =

@@ -15,7 +15,7 @@ use super::parked::is_for_people;
 use crate::args::Status;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
-use crate::setup::Guarantee;
+use crate::setup;
 use crate::{databases, output};
 use report::{FeedStatus, HostStatus, LagStatus, Obstacle, ParkedStatus, PartitionStatus, Report};
 
@@ -65,7 +65,7 @@ async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: Vec<
     FeedStatus {
         name: name.clone(),
         capture: feed.map(|feed| feed.capture.as_str()),
-        guarantee: feed.map(|feed| Guarantee::of(feed, config)),
+        guarantee: feed.map(|feed| setup::guarantee(feed, config)),
         partitions: leases.iter().zip(lags).map(|(lease, lag)| partition_status(lease, view, lag)).collect(),
         parked: parked.len(),
         parked_objects: parked.into_iter().map(ParkedStatus::from).collect(),
