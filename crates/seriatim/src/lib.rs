@@ -13,8 +13,17 @@
 //!                           every box talks to one `store`, and only through its contract
 //! ```
 //!
-//! The modules below stand in the order of that way. This crate has no database driver in it: `seriatim-sqlite` brings
-//! the store and the captures for SQLite.
+//! The modules below stand in the order of that way. This crate has no database driver in it:
+//!
+//! | crate | brings |
+//! |---|---|
+//! | `seriatim-sqlite` | SQLite: store, ledger, gates, queues, captures; SQL effects exactly once |
+//! | `seriatim-postgres` | PostgreSQL: the same, for a fleet |
+//! | `seriatim-redis` | Redis: store, ledger, gates, queues |
+//! | `seriatim-dynamodb` | DynamoDB: store, ledger |
+//! | `seriatim-handlers` | sinks: commands, webhooks, the standard output |
+//! | `seriatim-testkit` | conformance suites for stores, a store that fails on purpose, a simulator, throw-away servers |
+//! | `seriatim-cli` | the program `seriatim` |
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -38,6 +47,8 @@ pub mod host;
 pub mod handler;
 pub mod once;
 pub mod store;
+#[doc(hidden)]
+pub mod backend;
 
 pub use change::{Change, Op, Position};
 pub use handler::{Context, Failure, Handler, TransactionalHandler};

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use seriatim::FeedName;
+use seriatim::backend::{Dialect, Filter};
 use seriatim::handler::{Retry, Then};
 use seriatim::host::LeaseSettings;
-use seriatim::source::{Dialect, Filter, Start};
+use seriatim::source::Start;
 
 use super::checkpoint::checkpoint;
 use super::connections::{connections, share};

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seriatim::Store;
+use seriatim::backend::Dialect;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
 use seriatim::queue::Queue;
-use seriatim::source::{Blocker, Dialect, Install, Shape};
+use seriatim::source::{Blocker, Install, Shape};
 
 use crate::commands::once::Form;
 use crate::config::{FeedConfig, QueueConfig};

@@ -6,10 +6,11 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use seriatim::backend::Dialect;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
 use seriatim::queue::Queue;
-use seriatim::source::{Dialect, Install, Shape, Start};
+use seriatim::source::{Install, Shape, Start};
 use seriatim_postgres::{
     Capture, Database, Horizon, PostgresError, PostgresLedger, PostgresQueue, PostgresStore, Source,
     SqlEffect, SqlProblem, Unit, WindowCapture, in_transaction,

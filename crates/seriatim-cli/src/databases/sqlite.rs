@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use seriatim::backend::Dialect;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
 use seriatim::queue::Queue;
-use seriatim::source::{Dialect, Install, Shape};
+use seriatim::source::{Install, Shape};
 use seriatim_sqlite::{
     Capture, Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteQueue, SqliteStore,
     Unit, WindowCapture, in_transaction,

@@ -1,6 +1,7 @@
 //! Images: rows as the triggers noted them, packed with the columns that they had then.
 
-use seriatim::value::{Columns, Packer, Value};
+use seriatim::backend::Packer;
+use seriatim::value::{Columns, Value};
 
 use std::sync::Arc;
 

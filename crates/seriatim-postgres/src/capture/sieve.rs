@@ -5,7 +5,8 @@
 //! no function that is volatile, so PostgreSQL lets none of them write.
 
 use deadpool_postgres::GenericClient;
-use seriatim::source::{Dialect, Filter, SourceError};
+use seriatim::backend::{Dialect, Filter};
+use seriatim::source::SourceError;
 
 use super::fault::Fault;
 use super::names::{literal, quoted};

@@ -1,9 +1,11 @@
 //! What a pass over the changes collects for the partitions that it serves.
 
+use seriatim::backend::Packer;
+use seriatim::backend::{Happened, PackedChanges};
 use seriatim::change::{Change, Op, Position};
 use seriatim::name::{FeedName, Partition};
-use seriatim::source::{Changes, Happened, Limit, PackedChanges, Slice};
-use seriatim::value::{Columns, Key, Packer};
+use seriatim::source::{Changes, Limit, Slice};
+use seriatim::value::{Columns, Key};
 
 /// The slices of the partitions that a pass serves.
 pub(crate) struct Slices {

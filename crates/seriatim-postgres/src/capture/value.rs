@@ -5,7 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use seriatim::value::{Columns, Packer, Value};
+use seriatim::backend::Packer;
+use seriatim::value::{Columns, Value};
 
 use super::json::string;
 use super::table::Column;

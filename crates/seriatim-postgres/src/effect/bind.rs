@@ -6,8 +6,8 @@
 use std::error::Error;
 
 use bytes::BytesMut;
+use seriatim::backend::{Bound, Missing, Parameter};
 use seriatim::change::Change;
-use seriatim::handler::{Bound, Missing, Parameter};
 use seriatim::value::Value;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type};
 

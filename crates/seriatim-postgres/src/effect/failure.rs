@@ -1,6 +1,7 @@
 //! Whose fault an error of PostgreSQL is: the change's, or the database's.
 
-use seriatim::handler::{Failure, FailureKind, Missing};
+use seriatim::backend::Missing;
+use seriatim::handler::{Failure, FailureKind};
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
 

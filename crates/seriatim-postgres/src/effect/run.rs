@@ -6,8 +6,9 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use deadpool_postgres::Transaction as Pooled;
+use seriatim::backend::Parameter;
 use seriatim::change::Change;
-use seriatim::handler::{Failure, Parameter};
+use seriatim::handler::Failure;
 use tokio_postgres::{Statement as Plan, Transaction};
 
 use super::bind::{Text, text};

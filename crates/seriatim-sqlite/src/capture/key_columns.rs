@@ -1,6 +1,7 @@
 //! The columns of keys: in SQLite a column may have values of any type.
 
-use seriatim::value::{Columns, Mostly};
+use seriatim::backend::Mostly;
+use seriatim::value::Columns;
 
 /// The columns of a key by their names and declared types. A value that is of another type than its column is marked in JSON, so
 /// that no two keys look the same.

@@ -1,9 +1,10 @@
 //! How far behind the partitions are, and who holds them back.
 
 use rusqlite::Connection;
+use seriatim::backend::Packer;
 use seriatim::order::partition_of_hash;
 use seriatim::source::{Blocker, Cursor, Lag};
-use seriatim::value::{Key, Packer};
+use seriatim::value::Key;
 
 use super::consumers::now;
 use super::fault::Fault;

@@ -7,7 +7,8 @@
 
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ToSql};
-use seriatim::source::{Dialect, Filter, SourceError};
+use seriatim::backend::{Dialect, Filter};
+use seriatim::source::SourceError;
 
 use super::fault::Fault;
 use super::sentences::Names;

@@ -2,12 +2,14 @@
 
 use jiff::Timestamp;
 use rusqlite::types::ValueRef;
+pub(super) use seriatim::backend::Happened;
+use seriatim::backend::PackedChanges;
+use seriatim::backend::Packer;
 use seriatim::change::Position;
 use seriatim::name::{FeedName, Partition};
 use seriatim::order::partition_of_hash;
-pub(super) use seriatim::source::Happened;
-use seriatim::source::{Limit, PackedChanges, Slice};
-use seriatim::value::{Columns, Key, Packer};
+use seriatim::source::{Limit, Slice};
+use seriatim::value::{Columns, Key};
 
 use super::chosen::Chosen;
 

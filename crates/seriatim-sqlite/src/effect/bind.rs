@@ -2,8 +2,8 @@
 
 use rusqlite::Statement;
 use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef};
+use seriatim::backend::{Bound, Missing, Parameter};
 use seriatim::change::Change;
-use seriatim::handler::{Bound, Missing, Parameter};
 use seriatim::value::Value;
 
 /// One statement, and where each of its parameters comes from.

@@ -1,7 +1,8 @@
 //! Whose fault an error of SQLite is: the change's, or the database's.
 
 use rusqlite::ErrorCode;
-use seriatim::handler::{Failure, Missing};
+use seriatim::backend::Missing;
+use seriatim::handler::Failure;
 
 use super::bind::NotRun;
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use seriatim::HostName;
+use seriatim::backend::{Action, Answer, Books, Lane};
 use seriatim::handler::{Failure, Retry};
 use seriatim::name::{ObjectName, SessionId};
 use seriatim::order::{Admit, EventId, admit};
-use seriatim::queue::{Action, Answer, Body, Books, Event, Hold, Lane, Next, Take, WorkerSession};
+use seriatim::queue::{Body, Event, Hold, Next, Take, WorkerSession};
 
 use super::Model;
 

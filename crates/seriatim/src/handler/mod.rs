@@ -12,7 +12,7 @@
 
 mod checkpointer;
 mod failure;
-mod parameter;
+pub(crate) mod parameter;
 mod retry;
 
 use std::future::Future;
@@ -23,7 +23,6 @@ use async_trait::async_trait;
 
 pub use checkpointer::Checkpointer;
 pub use failure::{CommitError, Failure, FailureKind};
-pub use parameter::{Bound, Column, Missing, Parameter};
 pub use retry::{Backoff, Retry, Then};
 
 use crate::change::Change;

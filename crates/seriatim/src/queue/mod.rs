@@ -16,10 +16,10 @@
 //! checker of `seriatim-testkit` runs lanes against [`Books`], the plainest implementation of the contract, through every
 //! interleaving of workers and crashes.
 
-mod books;
+pub(crate) mod books;
 mod event;
 mod invariants;
-mod lane;
+pub(crate) mod lane;
 mod memory;
 mod worker;
 
@@ -29,10 +29,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use thiserror::Error;
 
-pub use books::{Books, Object, WorkerEntry};
+use books::{Books, WorkerEntry};
 pub use event::{Body, Event};
 pub use invariants::{Broken, ObjectView};
-pub use lane::{Action, Answer, Lane};
+use lane::{Action, Answer, Lane};
 pub use memory::MemoryQueue;
 pub use worker::{Ended, Sender, Worker, WorkerError, WorkerSettings};
 

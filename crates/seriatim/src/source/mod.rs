@@ -13,10 +13,10 @@
 //! Positions are the feed's own: the host keeps them and hands them back. A slice says how far it *looked*
 //! ([`Slice::upto`]), not only what it found, so a partition for which nothing happens still moves on.
 
-mod ahead;
-mod changes;
+pub(crate) mod ahead;
+pub(crate) mod changes;
 mod error;
-mod filter;
+pub(crate) mod filter;
 mod install;
 mod memory;
 mod registered;
@@ -27,10 +27,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-pub use ahead::{Ahead, Pages, Wanted};
-pub use changes::{Changes, Happened, PackedChanges};
+pub use changes::Changes;
 pub use error::{Cause, SourceError};
-pub use filter::{Dialect, Filter, NoFilter};
 pub use install::{Install, Installed, Shape};
 pub use memory::MemoryFeed;
 pub use registered::{Lost, Registered};

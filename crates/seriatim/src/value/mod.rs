@@ -1,8 +1,8 @@
 //! Values, rows and keys: what a database keeps, without losing a digit of it.
 
 mod key;
-mod packed;
-mod row;
+pub(crate) mod packed;
+pub(crate) mod row;
 mod shown;
 
 use std::sync::Arc;
@@ -12,9 +12,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use key::Key;
-pub use packed::Packer;
+pub(crate) use packed::Packer;
 pub(crate) use packed::{Packed, Shapes};
-pub use row::{Columns, Mostly, Row};
+pub(crate) use row::Mostly;
+pub use row::{Columns, Row};
 pub(crate) use shown::{Shown, on_one_line};
 
 /// One value of one column, exactly as the database holds it.

@@ -1,9 +1,9 @@
 //! From rows of the journal to changes in slices.
 
 use jiff::Timestamp;
+use seriatim::backend::Happened;
+use seriatim::backend::Packer;
 use seriatim::change::{Op, Position};
-use seriatim::source::Happened;
-use seriatim::value::Packer;
 
 use super::super::image::{Images, Packed};
 use super::super::slices::Slices;

@@ -1,8 +1,8 @@
 //! How far behind the partitions are, and what holds a log up.
 
+use seriatim::backend::Packer;
 use seriatim::name::Partition;
 use seriatim::source::{Blocker, Cursor, Lag};
-use seriatim::value::Packer;
 use tokio_postgres::IsolationLevel;
 
 use super::Log;

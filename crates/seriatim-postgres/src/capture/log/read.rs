@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use seriatim::backend::Happened;
+use seriatim::backend::Packer;
 use seriatim::change::Op;
-use seriatim::source::{Cursor, Happened, Limit, Slice};
-use seriatim::value::{Key, Packer};
+use seriatim::source::{Cursor, Limit, Slice};
+use seriatim::value::Key;
 use tokio_postgres::Row;
 
 use super::books::{State, Watched, head};

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use seriatim::source::window::rows::PackedRow;
-use seriatim::value::{Columns, Packer, Value};
+use seriatim::backend::Packer;
+use seriatim::backend::rows::PackedRow;
+use seriatim::value::{Columns, Value};
 use tokio_postgres::Row;
 use tokio_postgres::types::{Kind as Sort, Type};
 

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use seriatim::backend::Wanted;
 use seriatim::change::Position;
 use seriatim::name::FeedName;
 use seriatim::source::window::rounded_down;
-use seriatim::source::{
-    Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start, Wanted,
-};
+use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
 
 use super::super::fault::Fault;
 use super::look::reading;

@@ -2,9 +2,10 @@
 
 use deadpool_postgres::GenericClient;
 use jiff::{SignedDuration, Timestamp};
+use seriatim::backend::Packer;
 use seriatim::order::partition_of_hash;
 use seriatim::source::{Blocker, Cursor, Lag};
-use seriatim::value::{Key, Packer};
+use seriatim::value::Key;
 use tokio_postgres::Row;
 
 use super::super::fault::Fault;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use seriatim::source::window::Restless;
-use seriatim::source::{Cursor, Limit, Pages, Slice, Wanted};
+use seriatim::backend::Restless;
+use seriatim::backend::{Pages, Wanted};
+use seriatim::source::{Cursor, Limit, Slice};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 

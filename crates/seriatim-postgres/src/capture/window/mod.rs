@@ -35,8 +35,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use seriatim::backend::Ahead;
 use seriatim::name::FeedName;
-use seriatim::source::Ahead;
 use seriatim::source::window::Age;
 use tokio::time::Instant;
 

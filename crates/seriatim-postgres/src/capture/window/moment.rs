@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::fmt::temporal::DateTimePrinter;
 use jiff::tz::{Offset, TimeZone};
-use seriatim::source::window::rows;
-pub use seriatim::source::window::rows::{NoMoment, Unit};
+use seriatim::backend::rows;
+pub use seriatim::backend::rows::{NoMoment, Unit};
 use tokio_postgres::types::{FromSql, Type};
 
 const PRINTER: DateTimePrinter = DateTimePrinter::new();

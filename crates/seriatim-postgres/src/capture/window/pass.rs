@@ -6,11 +6,12 @@ use std::pin::pin;
 use deadpool_postgres::Transaction;
 use futures_util::TryStreamExt as _;
 use jiff::Timestamp;
+use seriatim::backend::rows::{PackedRow, other_form, separator};
+use seriatim::backend::{Happened, Pages};
 use seriatim::change::{Op, Position};
 use seriatim::order::partition_of_hash;
 use seriatim::source::window::rounded_down;
-use seriatim::source::window::rows::{PackedRow, other_form, separator};
-use seriatim::source::{Happened, Limit, Pages, Slice};
+use seriatim::source::{Limit, Slice};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, RowStream};
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use serde_json::Value as Json;
-use seriatim::source::window::rows;
+use seriatim::backend::rows;
 
 use super::moment::Kind;
 

@@ -1,7 +1,7 @@
 //! The rows that a window is over: their columns, and the statements that read them in order.
 
 use deadpool_postgres::Transaction;
-use seriatim::source::window::rows::least_text;
+use seriatim::backend::rows::least_text;
 use seriatim::value::Columns;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;

@@ -6,8 +6,9 @@
 //! another key does not matter: the order is each key's own.
 
 use jiff::Timestamp;
-use seriatim::source::window::Restless;
-use seriatim::value::{Key, Packer};
+use seriatim::backend::Packer;
+use seriatim::backend::Restless;
+use seriatim::value::Key;
 use tokio_postgres::types::ToSql;
 
 use super::super::fault::Fault;

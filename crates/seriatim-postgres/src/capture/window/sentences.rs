@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use seriatim::backend::rows::FORMS;
 use seriatim::source::SourceError;
-use seriatim::source::window::rows::FORMS;
 
 use super::horizon::Blind;
 use super::moment::{NoKind, NoMoment};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use seriatim::backend::rows;
+pub(super) use seriatim::backend::rows::From;
+pub use seriatim::backend::rows::Horizon;
 use seriatim::name::FeedName;
-use seriatim::source::window::rows;
-pub(super) use seriatim::source::window::rows::From;
-pub use seriatim::source::window::rows::Horizon;
 
 use super::super::sentences::Names;
 

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
+use seriatim::backend::Wanted;
 use seriatim::change::Position;
 use seriatim::name::FeedName;
 use seriatim::source::window::rounded_down;
-use seriatim::source::{
-    Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start, Wanted,
-};
+use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
 
 use super::super::fault::{Fault, run};
 use super::look::locked;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::Connection;
+use seriatim::backend::Packer;
 use seriatim::order::partition_of_hash;
 use seriatim::source::{Blocker, Cursor, Lag};
-use seriatim::value::{Key, Packer};
+use seriatim::value::Key;
 
 use super::super::fault::Fault;
 use super::super::slices::Stepped;

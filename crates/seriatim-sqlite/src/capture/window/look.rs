@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use rusqlite::Connection;
+use seriatim::backend::Restless;
+use seriatim::backend::{Pages, Wanted};
 use seriatim::change::Position;
-use seriatim::source::window::Restless;
-use seriatim::source::{Cursor, Limit, Pages, Slice, Wanted};
+use seriatim::source::{Cursor, Limit, Slice};
 
 use super::super::fault::Fault;
 use super::super::sieve::Sieve;

@@ -37,9 +37,10 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use seriatim::backend::Ahead;
 use seriatim::name::FeedName;
+use seriatim::source::SourceError;
 use seriatim::source::window::Age;
-use seriatim::source::{Ahead, SourceError};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::types::ValueRef;
-use seriatim::source::window::rows;
-pub use seriatim::source::window::rows::Unit;
+use seriatim::backend::rows;
+pub use seriatim::backend::rows::Unit;
 
 use super::super::value::Exact;
 

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ToSql};
+use seriatim::backend::Pages;
+use seriatim::backend::rows::{PackedRow, other_form, separator};
 use seriatim::change::{Op, Position};
+use seriatim::source::Limit;
 use seriatim::source::window::rounded_down;
-use seriatim::source::window::rows::{PackedRow, other_form, separator};
-use seriatim::source::{Limit, Pages};
 
 use super::super::fault::Fault;
 use super::super::sieve::{Sieve, sifted};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use rusqlite::types::ValueRef;
 use serde_json::Value as Json;
-use seriatim::source::window::rows;
+use seriatim::backend::rows;
 
 use super::super::value::Exact;
 use super::moment::{Unit, moment};

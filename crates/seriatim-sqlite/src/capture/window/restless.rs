@@ -8,9 +8,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use seriatim::source::window::Restless;
-use seriatim::source::window::rows::separator;
-use seriatim::value::{Key, Packer};
+use seriatim::backend::Packer;
+use seriatim::backend::Restless;
+use seriatim::backend::rows::separator;
+use seriatim::value::Key;
 
 use super::super::fault::Fault;
 use super::super::slices::Stepped;

@@ -1,8 +1,8 @@
 //! What is wrong with a window on SQLite, and what to do about it: one sentence each.
 
 use rusqlite::types::ValueRef;
+use seriatim::backend::rows::{FORMS, NoMoment as Such};
 use seriatim::source::SourceError;
-use seriatim::source::window::rows::{FORMS, NoMoment as Such};
 
 use super::moment::NoMoment;
 use super::settings::Settings;

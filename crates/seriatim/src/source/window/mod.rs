@@ -60,13 +60,13 @@
 
 mod tie;
 mod arithmetic;
-mod restless;
+pub(crate) mod restless;
 mod environment;
 mod arguments;
 mod tracker;
 mod windows;
 mod feed;
-pub mod rows;
+pub(crate) mod rows;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
@@ -80,7 +80,7 @@ use jiff::Timestamp;
 pub use arguments::Arguments;
 pub use arithmetic::{Age, Place, Plan, Rules, Settled, Unsettled, Window, earlier, rounded_down};
 pub use environment::{BadVariable, Overrides, excessive_count_variable};
-pub use restless::Restless;
+use restless::Restless;
 pub use tie::Tie;
 pub use windows::{Windows, WrongWindows};
 
