@@ -105,10 +105,10 @@ pub struct Watch {
 /// `seriatim unwatch`
 #[derive(Debug, Args)]
 pub struct Unwatch {
-    /// The feed; all feeds when left out.
+    /// The feed or queue; all when left out. A queue may be one that the config names no more.
     #[arg(value_name = "FEED")]
     pub feed: Option<String>,
-    /// Do it also while a host owns partitions of it, and when its source is gone.
+    /// Do it also while a host owns partitions of it, and when its source is gone. The events that wait in a queue are dropped.
     #[arg(long)]
     pub force: bool,
     /// Take the feed out of its source for another store, one that is lost. `status` names stores that hold changes back.

@@ -41,10 +41,11 @@ fn event_of(text: &str) -> Result<Body> {
 }
 
 async fn inspect(config: &Config, arguments: &QueueInspect) -> Result<()> {
-    let queue = databases::queue(config.queue(&arguments.feed)?).await?;
-    let views = match &arguments.object {
-        None => all(&*queue).await?,
-        Some(object) => queue.inspect(&ObjectName::found(object)).await?.into_iter().collect(),
+    let queue = databases::existing_queue(config.queue(&arguments.feed)?).await?;
+    let views = match (&queue, &arguments.object) {
+        (None, _) => Vec::new(),
+        (Some(queue), None) => all(&**queue).await?,
+        (Some(queue), Some(object)) => queue.inspect(&ObjectName::found(object)).await?.into_iter().collect(),
     };
     if arguments.json {
         let shown: Vec<_> = views.iter().map(shown).collect();
@@ -106,7 +107,10 @@ fn write(views: &[ObjectView]) -> Result<()> {
 }
 
 async fn invariants(config: &Config, arguments: &QueueInvariants) -> Result<()> {
-    let broken = databases::queue(config.queue(&arguments.feed)?).await?.invariants().await?;
+    let broken = match databases::existing_queue(config.queue(&arguments.feed)?).await? {
+        Some(queue) => queue.invariants().await?,
+        None => Vec::new(),
+    };
     match arguments.json {
         true => output::line(serde_json::to_string(&broken).expect("names and texts always serialize"))?,
         false if broken.is_empty() => output::line("all invariants hold")?,

@@ -1,9 +1,13 @@
-//! `seriatim unwatch`: takes what a feed's capture needed out of its source again.
+//! `seriatim unwatch`: takes what a feed's capture needed out of its source again, and removes queues.
+
+mod queued;
+
+use std::fmt::Display;
 
 use jiff::SignedDuration;
-use seriatim::Store;
 use seriatim::name::StoreId;
 use seriatim::source::Consumer;
+use seriatim::{FeedName, Store};
 
 use super::owners::refuse_if_owned;
 use crate::args::Unwatch;
@@ -16,7 +20,14 @@ const SILENT: SignedDuration = SignedDuration::from_mins(1);
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Unwatch) -> Result<()> {
+    if let Some(name) = &arguments.feed
+        && !config.has(name)
+        && queued::take_out_unknown(config, name, arguments.force).await?
+    {
+        return Ok(());
+    }
     let feeds = config.chosen(arguments.feed.as_slice())?;
+    let queues = config.chosen_queues(arguments.feed.as_slice());
     let store = databases::existing_store(&config.store).await?;
     if let Some(id) = &arguments.store {
         let id = StoreId::new(id).map_err(|bad| Error::usage(bad.to_string()))?;
@@ -25,7 +36,8 @@ pub async fn execute(config: &Config, arguments: &Unwatch) -> Result<()> {
             None => false,
         };
         if !own {
-            return of_lost_store(feeds[0], id, arguments.force).await;
+            let feed = feeds.first().ok_or_else(|| queued::in_no_store(&queues))?;
+            return of_lost_store(feed, id, arguments.force).await;
         }
     }
     for feed in feeds {
@@ -33,13 +45,19 @@ pub async fn execute(config: &Config, arguments: &Unwatch) -> Result<()> {
             Some(store) => take_out(feed, &**store, arguments.force).await?,
             None => false,
         };
-        match was_watched {
-            true => output::line(format_args!(
-                "feed {}: taken out of {}, and forgotten",
-                feed.name, feed.database
-            ))?,
-            false => output::line(format_args!("feed {}: was not watched", feed.name))?,
-        }
+        say(&feed.name, &feed.database, was_watched)?;
+    }
+    for queue in queues {
+        let was_there = queued::take_out(&*queue.database, &queue.name, arguments.force).await?;
+        say(&queue.name, &queue.database, was_there)?;
+    }
+    Ok(())
+}
+
+fn say(feed: &FeedName, database: &impl Display, was_watched: bool) -> Result<()> {
+    match was_watched {
+        true => output::line(format_args!("feed {feed}: taken out of {database}, and forgotten"))?,
+        false => output::line(format_args!("feed {feed}: was not watched"))?,
     }
     Ok(())
 }

@@ -212,6 +212,11 @@ impl Config {
         found.ok_or_else(|| self.unknown_feed(name))
     }
 
+    /// Whether it has a feed or a queue of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.feeds.keys().chain(self.queues.keys()).any(|feed| feed.as_str() == name)
+    }
+
     /// The feeds of these names, or all of them when none is named.
     pub fn chosen(&self, names: &[String]) -> Result<Vec<&FeedConfig>> {
         if self.feeds.is_empty() && self.queues.is_empty() {

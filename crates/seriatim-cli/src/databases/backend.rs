@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seriatim::Store;
 use seriatim::backend::Dialect;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
 use seriatim::queue::Queue;
 use seriatim::source::{Blocker, Install, Shape};
+use seriatim::{FeedName, Store};
 
 use crate::commands::once::Form;
 use crate::config::{FeedConfig, QueueConfig};
@@ -131,8 +131,8 @@ pub trait QueueBackend: Backend {
     /// The queue, for producers and workers. What it needs is made.
     async fn queue(&self, queue: &QueueConfig) -> Result<Arc<dyn Queue>>;
 
-    /// The queue if there is one.
-    async fn existing_queue(&self, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>>;
+    /// The queue of this name if there is one.
+    async fn existing_queue(&self, name: &FeedName) -> Result<Option<Arc<dyn Queue>>>;
 }
 
 /// A back end's store, with the capabilities that only some stores have.

@@ -81,7 +81,7 @@ pub async fn queue(queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
 
 /// The queue if there is one. Makes nothing.
 pub async fn existing_queue(queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
-    queue.database.existing_queue(queue).await.map_err(|error| about_queue(queue, error))
+    queue.database.existing_queue(&queue.name).await.map_err(|error| about_queue(queue, error))
 }
 
 fn about_queue(queue: &QueueConfig, error: Error) -> Error {

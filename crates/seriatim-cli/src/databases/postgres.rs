@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use seriatim::FeedName;
 use seriatim::backend::Dialect;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
@@ -168,17 +169,13 @@ impl SourceBackend for Postgres {
 impl QueueBackend for Postgres {
     async fn queue(&self, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
         let opened = PostgresQueue::open(self.0.clone(), &queue.name).await.map_err(unusable)?;
-        Ok(bounded(opened, queue))
+        Ok(Arc::new(queue.limit.into_iter().fold(opened, PostgresQueue::limited_to)))
     }
 
-    async fn existing_queue(&self, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
-        let opened = PostgresQueue::existing(self.0.clone(), &queue.name).await.map_err(unusable)?;
-        Ok(opened.map(|opened| bounded(opened, queue)))
+    async fn existing_queue(&self, name: &FeedName) -> Result<Option<Arc<dyn Queue>>> {
+        let opened = PostgresQueue::existing(self.0.clone(), name).await.map_err(unusable)?;
+        Ok(opened.map(|opened| Arc::new(opened) as Arc<dyn Queue>))
     }
-}
-
-fn bounded(opened: PostgresQueue, queue: &QueueConfig) -> Arc<dyn Queue> {
-    Arc::new(queue.limit.into_iter().fold(opened, PostgresQueue::limited_to))
 }
 
 fn by_triggers(database: &Database, feed: &FeedConfig) -> Capture {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use seriatim::FeedName;
 use seriatim::once::Ledger;
 use seriatim::queue::Queue;
 use seriatim::source::Blocker;
@@ -110,13 +111,19 @@ impl Backend for Redis {
 #[async_trait]
 impl QueueBackend for Redis {
     async fn queue(&self, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
-        let (redis, prefix) = self.connect(queue.name.as_str()).await?;
-        let opened = RedisQueue::open(redis, prefix).map_err(unusable)?;
+        let opened = self.open_queue(&queue.name).await?;
         Ok(Arc::new(queue.limit.into_iter().fold(opened, RedisQueue::limited_to)))
     }
 
-    async fn existing_queue(&self, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
-        self.queue(queue).await.map(Some)
+    async fn existing_queue(&self, name: &FeedName) -> Result<Option<Arc<dyn Queue>>> {
+        Ok(Some(Arc::new(self.open_queue(name).await?)))
+    }
+}
+
+impl Redis {
+    async fn open_queue(&self, name: &FeedName) -> Result<RedisQueue> {
+        let (redis, prefix) = self.connect(name.as_str()).await?;
+        RedisQueue::open(redis, prefix).map_err(unusable)
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use seriatim::FeedName;
 use seriatim::backend::Dialect;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
@@ -188,13 +189,14 @@ impl SourceBackend for Sqlite {
 impl QueueBackend for Sqlite {
     async fn queue(&self, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
         let opened = SqliteQueue::open(&self.path, &queue.name).await;
-        Ok(bounded(opened.map_err(|error| self.unusable(&error))?, queue))
+        let opened = opened.map_err(|error| self.unusable(&error))?;
+        Ok(Arc::new(queue.limit.into_iter().fold(opened, SqliteQueue::limited_to)))
     }
 
-    async fn existing_queue(&self, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
-        let opened = SqliteQueue::open_existing(&self.path, &queue.name).await;
+    async fn existing_queue(&self, name: &FeedName) -> Result<Option<Arc<dyn Queue>>> {
+        let opened = SqliteQueue::open_existing(&self.path, name).await;
         let opened = opened.map_err(|error| self.unusable(&error))?;
-        Ok(opened.map(|opened| bounded(opened, queue)))
+        Ok(opened.map(|opened| Arc::new(opened) as Arc<dyn Queue>))
     }
 }
 
@@ -228,10 +230,6 @@ impl Sqlite {
         tempfile::tempfile_in(folder).map_err(|cause| refused(folder, cause))?;
         Ok(())
     }
-}
-
-fn bounded(opened: SqliteQueue, queue: &QueueConfig) -> Arc<dyn Queue> {
-    Arc::new(queue.limit.into_iter().fold(opened, SqliteQueue::limited_to))
 }
 
 fn effect(sql: Sql<'_>, shape: &Shape) -> SqlEffect {

@@ -20,6 +20,7 @@ mod metrics;
 mod parked;
 mod chains;
 mod queues;
+mod queues_removed;
 mod side_by_side;
 mod running;
 mod secrets;

@@ -7,13 +7,13 @@ use seriatim_testkit::servers::{Postgres, Redis};
 use crate::shop::{PROGRAM, Ran, Shop, finish};
 
 /// A shop whose works have a queue, in a SQLite file, in Redis or in PostgreSQL.
-struct Works {
-    shop: Shop,
+pub struct Works {
+    pub shop: Shop,
     _redis: Option<Redis>,
 }
 
 impl Works {
-    fn open(redis: Option<Redis>) -> Self {
+    pub fn open(redis: Option<Redis>) -> Self {
         let url = redis.as_ref().map_or("sqlite:shop.db".to_owned(), Redis::url);
         let works = Works { shop: Works::at(&url), _redis: redis };
         if works._redis.is_none() {
@@ -22,7 +22,7 @@ impl Works {
         works
     }
 
-    fn at(url: &str) -> Shop {
+    pub fn at(url: &str) -> Shop {
         let shop = Shop::empty();
         shop.configure(&format!(
             r#"store = "{url}"
@@ -41,14 +41,14 @@ backoff = "1ms..2ms"
         shop
     }
 
-    fn everywhere() -> [Self; 3] {
+    pub fn everywhere() -> [Self; 3] {
         let server = Postgres::shared();
         let postgres = Works { shop: Works::at(&server.url_of(&server.database().unwrap())), _redis: None };
         [Works::open(None), Works::open(Some(Redis::start().unwrap())), postgres]
     }
 
     /// From now on, events with the word `poison` cannot be handled.
-    fn refuse_poison(&self) {
+    pub fn refuse_poison(&self) {
         let handler = r#"handler = { command = ["/bin/sh", "-c", 'while read l; do case "$l" in *poison*) echo "{\"error\":\"bitter\"}";; *) echo "{\"ok\":true}";; esac; done'] }"#;
         self.shop.reconfigure("handler = { stdout = true }", handler);
     }
@@ -57,7 +57,7 @@ backoff = "1ms..2ms"
         self.shop.reconfigure("*poison*", "*nothing*");
     }
 
-    fn push(&self, object: &str, events: &[&str]) -> Ran {
+    pub fn push(&self, object: &str, events: &[&str]) -> Ran {
         let mut push: Command = self.shop.command_of(PROGRAM.as_ref(), "queue push works");
         finish(push.arg(object).args(events))
     }

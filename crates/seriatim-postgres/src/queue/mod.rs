@@ -20,8 +20,8 @@ use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::queue::{
-    Backlog, Body, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, Taken, Worker,
-    WorkerSession,
+    Backlog, Body, DiscardedEvents, Hold, IfEventsWait, Next, ObjectView, PushError, Queue, Removal, Take,
+    Taken, Worker, WorkerSession,
 };
 use seriatim::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
 use tokio_postgres::types::{ToSql, Type};
@@ -40,6 +40,7 @@ const COMPONENT: Component = Component {
         include_str!("../../migrations/queue/0003_work.sql"),
         include_str!("../../migrations/queue/0004_pinned.sql"),
         include_str!("../../migrations/queue/0005_expire.sql"),
+        include_str!("../../migrations/queue/0006_remove.sql"),
     ],
     upgrade: Upgrade::Rest,
 };
@@ -102,12 +103,16 @@ impl PostgresQueue {
         Ok(PostgresQueue { database, name: name.clone(), limit: None, look_every: LOOK_EVERY, ears })
     }
 
-    /// Opens the queue of this name if the database has queues; `None` when it has none. Makes no tables.
+    /// Opens the queue of this name if the database has it. Makes neither tables nor a queue.
     pub async fn existing(database: Database, name: &FeedName) -> Result<Option<Self>, PostgresError> {
         if version(&database, &COMPONENT).await? == 0 {
             return Ok(None);
         }
-        PostgresQueue::open(database, name).await.map(Some)
+        let found = database.query("looking for a queue in", sql!("known"), &[&name.as_str()]).await?;
+        match found.first().is_some_and(|row| row.get(0)) {
+            true => PostgresQueue::open(database, name).await.map(Some),
+            false => Ok(None),
+        }
     }
 
     /// The SQL that makes what queues still lack in this database. Changes nothing.
@@ -400,5 +405,11 @@ impl Queue for PostgresQueue {
     async fn objects(&self) -> Result<Vec<ObjectName>, StoreError> {
         let rows = self.query("listing objects in", sql!("objects"), &[]).await?;
         rows.iter().map(|row| rows::object(row, 0)).collect()
+    }
+
+    async fn remove(&self, if_events_wait: IfEventsWait) -> Result<Removal, StoreError> {
+        let with_events = if_events_wait == IfEventsWait::Drop;
+        let rows = self.query("removing a queue in", sql!("drop"), &[&with_events]).await?;
+        rows.first().map_or(Ok(Removal::NotThere), rows::removal)
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{BadName, Epoch, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, Link};
-use seriatim::queue::{Backlog, Body, DiscardedEvents, Event, Hold, ObjectView, ParkedEvents, WorkerSession};
+use seriatim::queue::{
+    Backlog, Body, DiscardedEvents, Event, Hold, ObjectView, ParkedEvents, Removal, WorkerSession,
+};
 use seriatim::store::{ParkedFailure, ParkedState, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
@@ -103,6 +105,16 @@ pub(super) fn backlog(row: &Row) -> Result<Backlog, StoreError> {
     let seconds: Option<f64> = get(row, 2)?;
     let seconds = seconds.unwrap_or(0.0).max(0.0);
     Ok(Backlog { events: number(row, 0)?, objects: number(row, 1)?, seconds: Some(seconds) })
+}
+
+/// The row of `queue_drop.sql`.
+pub(super) fn removal(row: &Row) -> Result<Removal, StoreError> {
+    let waiting = backlog(row)?;
+    Ok(match (waiting.events, get(row, 3)?) {
+        (0, true) => Removal::Removed,
+        (0, false) => Removal::NotThere,
+        _ => Removal::Waiting(waiting),
+    })
 }
 
 /// The row of `queue_inspect.sql`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seriatim::FeedName;
 use seriatim::name::{HostName, ObjectName};
-use seriatim::queue::{Body, Next, PushError, Queue, Take, WorkerSession};
+use seriatim::queue::{Body, IfEventsWait, Next, PushError, Queue, Removal, Take, WorkerSession};
 use seriatim_postgres::tokio_postgres::{Client, IsolationLevel};
 use seriatim_postgres::{Database, PostgresQueue};
 use seriatim_testkit::queue::QueueHarness;
@@ -279,4 +279,41 @@ async fn entries_of_an_object_that_is_always_pushed_to_do_not_pile_up() {
         events = more;
     }
     assert_eq!(place.number("select count(*) from seriatim.queue_waiting").await, 0);
+}
+
+/// The push may still be rolled back, and may still be committed: whoever removes the queue waits for that.
+#[tokio::test]
+async fn a_producer_that_is_not_over_loses_no_event_to_a_removal() {
+    let place = Place::new();
+    let queue = queue(&place).await;
+    let mut client = place.client().await;
+    let transaction = client.transaction().await.unwrap();
+    queue.push_in(&transaction, "work:1", &[Body::from("a")]).await.unwrap();
+    let removing = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.remove(IfEventsWait::Keep).await.unwrap() }
+    });
+    let waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted
+        and database = (select oid from pg_database where datname = current_database())";
+    until("the removal waits", async || place.number(waits).await == 1).await;
+    transaction.commit().await.unwrap();
+    let removal = removing.await.unwrap();
+    assert!(matches!(removal, Removal::Waiting(left) if left.events == 1), "{removal:?}");
+    let session = joined(&queue).await;
+    assert_eq!(drained(&queue, &session).await, ["a"]);
+}
+
+/// Its snapshot still has the queue. An event that it pushed would be in none.
+#[tokio::test]
+async fn a_producer_with_an_old_snapshot_cannot_push_to_a_queue_that_was_removed() {
+    let place = Place::new();
+    let queue = queue(&place).await;
+    let mut client = place.client().await;
+    let repeatable = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
+    let transaction = repeatable.start().await.unwrap();
+    transaction.query("select 1 from pg_class limit 1", &[]).await.unwrap();
+    assert_eq!(queue.remove(IfEventsWait::Keep).await.unwrap(), Removal::Removed);
+    assert!(queue.push_in(&transaction, "work:1", &[Body::from("a")]).await.is_err());
+    drop(transaction);
+    assert_eq!(place.number("select count(*) from seriatim.queue_event").await, 0);
 }

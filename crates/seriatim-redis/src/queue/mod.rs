@@ -2,6 +2,7 @@
 
 mod name;
 mod push;
+mod remove;
 mod reply;
 mod scripts;
 
@@ -15,8 +16,8 @@ use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::queue::{
-    Backlog, Body, Broken, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, Taken, Worker,
-    WorkerSession,
+    Backlog, Body, Broken, DiscardedEvents, Hold, IfEventsWait, Next, ObjectView, PushError, Queue, Removal,
+    Take, Taken, Worker, WorkerSession,
 };
 use seriatim::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
 
@@ -395,5 +396,9 @@ impl Queue for RedisQueue {
         // Redis keeps no time with an event.
         let seconds = (events == 0).then_some(0.0);
         Ok(Backlog { events, objects: objects.len() as u64, seconds })
+    }
+
+    async fn remove(&self, if_events_wait: IfEventsWait) -> Result<Removal, StoreError> {
+        self.remove_all(if_events_wait).await
     }
 }

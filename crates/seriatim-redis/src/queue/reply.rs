@@ -217,3 +217,9 @@ pub(super) fn lengths(answer: Value) -> Result<(String, Vec<Length>)> {
     }
     Ok((cursor, lengths))
 }
+
+/// The next cursor, and how many keys a step has dealt with.
+pub(super) fn step(answer: Value) -> Result<(String, u64)> {
+    let mut parts = Parts::of(answer)?;
+    Ok((parts.text()?, parts.number()?))
+}

@@ -31,6 +31,8 @@ pub(super) struct Scripts {
     pub(super) backlog: Script,
     pub(super) inspect: Script,
     pub(super) objects: Script,
+    pub(super) remove: Script,
+    pub(super) remove_rest: Script,
     pub(super) forget: Script,
 }
 
@@ -54,6 +56,8 @@ impl Scripts {
             backlog: script!("backlog.lua"),
             inspect: script!("inspect.lua"),
             objects: script!("objects.lua"),
+            remove: script!("remove.lua"),
+            remove_rest: script!("remove_rest.lua"),
             forget: script!("forget.lua"),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seriatim::HostName;
 use seriatim::name::ObjectName;
-use seriatim::queue::{Body, Next, PushError, Queue, Take, Taken};
+use seriatim::queue::{Body, IfEventsWait, Next, PushError, Queue, Removal, Take, Taken};
 use seriatim_redis::{Prefix, Redis, RedisQueue, redis};
 use seriatim_testkit::servers;
 
@@ -206,5 +206,47 @@ async fn a_server_that_is_not_there_or_speaks_no_tls_is_an_error_without_the_pas
             error.starts_with("connecting to Redis at 127.0.0.1") && !error.contains("secret"),
             "{error}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_queue_that_is_removed_leaves_nothing_but_its_producers_own_keys() {
+    let mut stage = Stage::set().await;
+    let data = stage.queue.key("work:1:data");
+    let () = stage.query("SET", &[&data, "Emma"]).await;
+    for name in ["work:1", "work:2", "Straße"] {
+        stage.queue.push(&object(name), &[Body::from("a"), Body::from("b")]).await.unwrap();
+    }
+    let taken = stage.take().await;
+    stage.queue.next(&taken.hold, Some(taken.events[0].id()), 1).await.unwrap();
+    assert!(matches!(stage.queue.remove(IfEventsWait::Keep).await.unwrap(), Removal::Waiting(_)));
+    assert_eq!(stage.queue.remove(IfEventsWait::Drop).await.unwrap(), Removal::Removed);
+    let pattern = stage.queue.key("*");
+    assert_eq!(stage.query::<Vec<String>>("KEYS", &[&pattern]).await, [data]);
+}
+
+/// Wherever the push falls between the steps of a removal that has seen an empty queue.
+#[tokio::test]
+async fn what_is_pushed_during_a_removal_is_not_lost() {
+    let stage = Stage::set().await;
+    let (queue, event) = (&stage.queue, [Body::from("a")]);
+    for round in 0..200 {
+        let name = object(&format!("work:{}", round % 7));
+        let push = async {
+            // Another place among the steps each time.
+            for _ in 0..round % 5 {
+                queue.backlog().await.unwrap();
+            }
+            queue.push(&name, &event).await.unwrap();
+        };
+        let removals = async {
+            for _ in 0..3 {
+                queue.remove(IfEventsWait::Keep).await.unwrap();
+            }
+        };
+        tokio::join!(push, removals);
+        let worker = queue.worker("w1");
+        let sent = worker.drain(|_| async { Ok::<(), seriatim::Failure>(()) }).await.unwrap().sent;
+        assert_eq!(sent, 1, "round {round}");
     }
 }

@@ -15,7 +15,8 @@ use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::queue::{
-    Backlog, Body, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, Worker, WorkerSession,
+    Backlog, Body, DiscardedEvents, Hold, IfEventsWait, Next, ObjectView, PushError, Queue, Removal, Take,
+    Worker, WorkerSession,
 };
 use seriatim::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
 
@@ -33,6 +34,7 @@ const COMPONENT: Component = Component {
     ],
 };
 const INSERT: &str = include_str!("../../queries/queue_insert.sql");
+const KNOWN: &str = include_str!("../../queries/queue_known.sql");
 
 /// How often a waiting worker looks whether something was pushed.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
@@ -84,10 +86,14 @@ impl SqliteQueue {
         Ok(SqliteQueue { database, name: name.clone(), limit: None })
     }
 
-    /// Opens the queue of this name if the file has queues; `None` when it has none. Makes no file and no tables.
+    /// Opens the queue of this name if the file has it. Makes no file, no tables and no queue.
     pub async fn open_existing(path: &Path, name: &FeedName) -> Result<Option<Self>, SqliteError> {
-        let looking = |connection: &Connection| version(connection, COMPONENT.name);
-        if !path.exists() || look(path, "looking for queues in", looking).await? == 0 {
+        let queue = name.clone();
+        let is_known = move |connection: &Connection| {
+            Ok(version(connection, COMPONENT.name)? > 0
+                && connection.query_row(KNOWN, [queue.as_str()], |row| row.get(0))?)
+        };
+        if !path.exists() || !look(path, "looking for queues in", is_known).await? {
             return Ok(None);
         }
         SqliteQueue::open(path, name).await.map(Some)
@@ -281,5 +287,9 @@ impl Queue for SqliteQueue {
 
     async fn objects(&self) -> Result<Vec<ObjectName>, StoreError> {
         self.read("listing objects in", |queue| queue.objects()).await
+    }
+
+    async fn remove(&self, if_events_wait: IfEventsWait) -> Result<Removal, StoreError> {
+        self.write("removing a queue in", move |queue| queue.remove(if_events_wait)).await
     }
 }

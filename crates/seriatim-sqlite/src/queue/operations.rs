@@ -7,7 +7,8 @@ use seriatim::lease::{HostView, Liveness};
 use seriatim::name::{Epoch, FeedName, HostName, ObjectName, SessionId};
 use seriatim::order::{EventId, Link};
 use seriatim::queue::{
-    Backlog, Body, DiscardedEvents, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
+    Backlog, Body, DiscardedEvents, Event, Hold, IfEventsWait, Next, ObjectView, ParkedEvents, Removal, Take,
+    Taken, WorkerSession,
 };
 use seriatim::store::{Discard, Discarding, ParkedFailure, ParkedState};
 
@@ -92,6 +93,8 @@ impl<'a> Operations<'a> {
                 return Ok(Some(waiting));
             }
         }
+        // Somebody may have removed it since it was opened.
+        self.execute(sql!("insert"), [self.queue])?;
         for event in events {
             self.execute(sql!("event_insert"), (self.queue, object.as_str(), event.as_bytes()))?;
         }
@@ -366,6 +369,28 @@ impl<'a> Operations<'a> {
         let view =
             self.one(sql!("inspect"), (self.queue, object.as_str()), |row| view(row, object)).optional()?;
         Ok(view.map(|view| ObjectView { sending, ..view }))
+    }
+
+    /// Forgets the queue, unless events wait in it that are to be kept.
+    pub(super) fn remove(&self, if_events_wait: IfEventsWait) -> Result<Removal> {
+        let waiting = self.backlog()?;
+        if waiting.events > 0 && if_events_wait == IfEventsWait::Keep {
+            return Ok(Removal::Waiting(waiting));
+        }
+        let of_queue = [
+            sql!("remove_events"),
+            sql!("remove_objects"),
+            sql!("remove_workers"),
+            sql!("remove_discarded"),
+            sql!("remove_counters"),
+        ];
+        for sql in of_queue {
+            self.execute(sql, [self.queue])?;
+        }
+        Ok(match self.execute(sql!("remove"), [self.queue])? {
+            0 => Removal::NotThere,
+            _ => Removal::Removed,
+        })
     }
 
     /// Objects that are not at rest.

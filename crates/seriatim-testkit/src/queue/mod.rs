@@ -15,6 +15,7 @@ pub mod looking;
 pub mod parking;
 pub mod processes;
 pub mod pushing;
+pub mod removing;
 pub mod workers;
 pub mod working;
 
@@ -62,6 +63,8 @@ macro_rules! queue_conformance {
                 invariants_hold_along_the_way;
             working: pushing_between_the_last_pop_and_the_release_strands_nothing,
                 many_workers_send_every_chain_whole;
+            removing: a_queue_without_events_is_removed, a_queue_with_events_stays_as_it_is,
+                events_are_dropped_only_when_they_may_be;
         }
     };
 }

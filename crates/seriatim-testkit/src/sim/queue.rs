@@ -7,8 +7,8 @@ use seriatim::lease::HostView;
 use seriatim::name::{HostName, ObjectName, SessionId};
 use seriatim::order::EventId;
 use seriatim::queue::{
-    Backlog, Body, DiscardedEvents, Hold, MemoryQueue, Next, ObjectView, PushError, Queue, Take,
-    WorkerSession,
+    Backlog, Body, DiscardedEvents, Hold, IfEventsWait, MemoryQueue, Next, ObjectView, PushError, Queue,
+    Removal, Take, WorkerSession,
 };
 use seriatim::simulation::{Mutant, has};
 use seriatim::store::{Discard, Discarding, JoinError, ParkedFailure, StoreError};
@@ -213,5 +213,9 @@ impl Queue for SimQueue {
 
     async fn objects(&self) -> Result<Vec<ObjectName>, StoreError> {
         self.inner.objects().await
+    }
+
+    async fn remove(&self, if_events_wait: IfEventsWait) -> Result<Removal, StoreError> {
+        self.inner.remove(if_events_wait).await
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Backlog, Body, DiscardedEvents, Event, Hold, Next, ObjectView, ParkedEvents, Take, Taken, WorkerSession,
+    Backlog, Body, DiscardedEvents, Event, Hold, IfEventsWait, Next, ObjectView, ParkedEvents, Removal, Take,
+    Taken, WorkerSession,
 };
 use crate::lease::{HostView, Liveness};
 use crate::name::{Epoch, HostName, ObjectName, SessionId};
@@ -312,6 +313,19 @@ impl Books {
         let total = with_events().map(events).sum();
         let seconds = (total == 0).then_some(0.0);
         Backlog { events: total, objects: with_events().count() as u64, seconds }
+    }
+
+    /// Forgets everything, unless events wait that are to be kept.
+    pub fn remove(&mut self, if_events_wait: IfEventsWait) -> Removal {
+        let backlog = self.backlog();
+        if *self == Books::default() {
+            return Removal::NotThere;
+        }
+        if backlog.events > 0 && if_events_wait == IfEventsWait::Keep {
+            return Removal::Waiting(backlog);
+        }
+        *self = Books::default();
+        Removal::Removed
     }
 
     /// An object as everybody can see it.

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::{
-    Backlog, Body, Books, DiscardedEvents, Hold, Next, ObjectView, PushError, Queue, Take, WorkerEntry,
-    WorkerSession,
+    Backlog, Body, Books, DiscardedEvents, Hold, IfEventsWait, Next, ObjectView, PushError, Queue, Removal,
+    Take, WorkerEntry, WorkerSession,
 };
 use crate::clock;
 use crate::lease::{HostView, Liveness};
@@ -169,5 +169,13 @@ impl Queue for MemoryQueue {
 
     async fn objects(&self) -> Result<Vec<ObjectName>, StoreError> {
         Ok(self.books().objects())
+    }
+
+    async fn remove(&self, if_events_wait: IfEventsWait) -> Result<Removal, StoreError> {
+        let removal = self.books().remove(if_events_wait);
+        if removal == Removal::Removed {
+            self.discarded.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+        Ok(removal)
     }
 }

@@ -131,6 +131,26 @@ pub struct Backlog {
     pub seconds: Option<f64>,
 }
 
+/// What becomes of events that wait in a queue that is to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfEventsWait {
+    /// The queue stays, with its events.
+    Keep,
+    /// They are lost.
+    Drop,
+}
+
+/// The answer to [`Queue::remove`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Removal {
+    /// Nothing is left of it.
+    Removed,
+    /// There was nothing of it.
+    NotThere,
+    /// These wait in it, and it stays.
+    Waiting(Backlog),
+}
+
 /// Events could not be pushed.
 #[derive(Debug, Error)]
 pub enum PushError {
@@ -243,6 +263,11 @@ pub trait Queue: Send + Sync + 'static {
 
     /// All objects with events, held, parked, or listed somewhere, by name. Objects whose events are all sent are left out.
     async fn objects(&self) -> Result<Vec<ObjectName>, StoreError>;
+
+    /// Removes the queue: its events, what is known of its objects, its workers, its discards and its counters. No event is lost
+    /// unless `if_events_wait` says so, also none that is pushed meanwhile. A queue of the same name that comes to be later is
+    /// another one: its chains begin anew.
+    async fn remove(&self, if_events_wait: IfEventsWait) -> Result<Removal, StoreError>;
 
     /// Reads the whole state and names everything that should not be; each object is judged at one moment.
     async fn invariants(&self) -> Result<Vec<Broken>, StoreError> {
