@@ -228,9 +228,9 @@ impl Host {
         let sharing = feeds.iter().filter(|_| until != Until::ShutDownOnlyParked);
         let names: Vec<FeedName> = sharing.map(|feed| feed.consumer.feed.clone()).collect();
         tokio::pin!(shutdown);
-        let session = tokio::select! {
+        let joined = tokio::select! {
             biased;
-            session = open::join(&*self.store, &name, &names, self.leases.expire) => session?,
+            joined = open::join(&*self.store, &name, &names, self.leases.expire) => joined?,
             () = &mut shutdown => return Ok(()),
         };
         let (observers, telling) = Observers::start(self.observers);
@@ -241,7 +241,7 @@ impl Host {
             close_within: self.close_within,
             store,
         };
-        let ran = keeper::Keeper::new(self.store, session, feeds, keeping, observers).run(shutdown).await;
+        let ran = keeper::Keeper::new(self.store, joined, feeds, keeping, observers).run(shutdown).await;
         observer::end(telling).await;
         ran
     }

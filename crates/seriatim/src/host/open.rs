@@ -7,7 +7,7 @@ use super::partition::SharedTarget;
 use super::partition::machine::Target;
 use super::{FeedRuntime, Given, HostError, Until, reader};
 use crate::clock;
-use crate::lease::{HostView, Liveness};
+use crate::lease::{Holder, HostView, Joined, Liveness, Naming, Step};
 use crate::name::{FeedName, HostName, SessionId, StoreId};
 use crate::source::{Consumer, Lost};
 use crate::store::{JoinError, Session, Store};
@@ -61,33 +61,26 @@ pub(super) async fn join(
     name: &HostName,
     feeds: &[FeedName],
     expire: Duration,
-) -> Result<Session, HostError> {
+) -> Result<Joined<Session>, HostError> {
     outlive_older_hosts(store).await?;
-    let mut silent: Option<(SessionId, u64, tokio::time::Instant)> = None;
-    let mut replacing = None;
+    let (mut naming, mut replacing) = (Naming::default(), None);
     loop {
         let asked = clock::now();
         let replaced = replacing.as_ref().map(|(session, beat)| (session, *beat));
         match store.join(name, feeds, expire, replaced).await {
-            Ok(session) => return Ok(session),
+            Ok(session) => return Ok(Joined { session, asked }),
             Err(JoinError::Store(error)) => return Err(error.into()),
-            Err(JoinError::NameTaken { liveness: Liveness::Alive, host, .. }) => {
-                return Err(HostError::NameTaken(host));
+            Err(JoinError::NameTaken { session, beat, host, expire, liveness }) => {
+                let holder = Holder { session, beat, expire, liveness };
+                match naming.is_taken_by(&holder, asked, clock::now()) {
+                    Step::Refused => return Err(HostError::NameTaken(host)),
+                    Step::Replace => replacing = Some((holder.session, beat)),
+                    Step::Wait => {}
+                    Step::BeginToWait => {
+                        tracing::info!(%host, "the name is taken; waiting until its holder has been silent for {expire:?}");
+                    }
+                }
             }
-            Err(JoinError::NameTaken { session, beat, host, expire, .. }) => match &silent {
-                None => {
-                    tracing::info!(%host, "the name is taken; waiting until its holder has been silent for {expire:?}");
-                    // It may have given a sign of life just before it was looked at.
-                    silent = Some((session, beat, clock::now()));
-                }
-                Some((holder, seen, _)) if *holder != session || *seen != beat => {
-                    return Err(HostError::NameTaken(host));
-                }
-                Some((_, _, since)) if asked.saturating_duration_since(*since) >= expire => {
-                    replacing = Some((session, beat))
-                }
-                Some(_) => {}
-            },
         }
         tokio::time::sleep(LOOK_AGAIN.min(expire)).await;
     }

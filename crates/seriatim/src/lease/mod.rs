@@ -19,6 +19,8 @@
 //! share a store.
 
 mod balance;
+mod naming;
+mod trust;
 mod watch;
 
 use std::time::Duration;
@@ -27,6 +29,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 pub use balance::{Action, balance};
+pub(crate) use naming::{Holder, Joined, Naming, Step};
+pub(crate) use trust::Trust;
 pub use watch::{Judged, JudgedHost, JudgedLease, Watch};
 
 use crate::change::Position;

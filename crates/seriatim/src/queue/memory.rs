@@ -23,6 +23,9 @@ pub struct MemoryQueue {
     news: Arc<Notify>,
     discarded: Arc<Mutex<Vec<DiscardedEvents>>>,
     limit: u64,
+    /// How late it answers whoever joins, for tests.
+    #[cfg(test)]
+    pub(super) join_answered_after: Duration,
 }
 
 impl Default for MemoryQueue {
@@ -39,6 +42,8 @@ impl MemoryQueue {
             books: Arc::default(),
             news: Arc::default(),
             discarded: Arc::default(),
+            #[cfg(test)]
+            join_answered_after: Duration::ZERO,
         }
     }
 
@@ -77,6 +82,8 @@ impl Queue for MemoryQueue {
     ) -> Result<WorkerSession, JoinError> {
         let joined =
             self.change(|books| books.join(worker, SessionId::random(), expire, replacing, clock::wall()));
+        #[cfg(test)]
+        tokio::time::sleep(self.join_answered_after).await;
         joined.map_err(|WorkerEntry { session, beat, expire, .. }| JoinError::NameTaken {
             host: worker.clone(),
             session,

@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::observer::{CloseReason, Observers};
@@ -28,7 +28,7 @@ use super::partition::{Closed, Halt, News};
 use super::pruning::Pruning;
 use super::{FeedRuntime, HostError, LeaseSettings, Until};
 use crate::clock;
-use crate::lease::{Action, Judged, JudgedLease, LeaseId, LeaseView, Sighting, Watch};
+use crate::lease::{Action, Joined, Judged, JudgedLease, LeaseId, LeaseView, Sighting, Trust, Watch};
 use crate::name::{FeedName, StoreId};
 use crate::store::{ParkedState, Release, Renewal, Session, Store};
 use crate::tasks::{self, JoinSet};
@@ -83,7 +83,7 @@ pub(super) struct Keeper {
     watch: Watch,
     owned: BTreeMap<LeaseId, Owned>,
     partitions: JoinSet<(LeaseId, Closed)>,
-    trusted_until: watch::Sender<Instant>,
+    trust: Trust,
     news: (mpsc::UnboundedSender<News>, mpsc::UnboundedReceiver<News>),
     caught_up: HashSet<LeaseId>,
     pruning: Pruning,
@@ -110,13 +110,13 @@ pub(super) struct Keeper {
 impl Keeper {
     pub fn new(
         store: Arc<dyn Store>,
-        session: Session,
+        joined: Joined<Session>,
         feeds: Vec<Arc<FeedRuntime>>,
         keeping: Keeping,
         observers: Arc<Observers>,
     ) -> Self {
         let Keeping { leases: settings, most, until, close_within, store: identity } = keeping;
-        let now = clock::now();
+        let Joined { session, asked } = joined;
         Keeper {
             store,
             identity,
@@ -130,11 +130,11 @@ impl Keeper {
             watch: Watch::default(),
             owned: BTreeMap::new(),
             partitions: JoinSet::new(),
-            trusted_until: watch::Sender::new(now + settings.trust()),
+            trust: Trust::begin(settings.trust(), asked),
             news: mpsc::unbounded_channel(),
             caught_up: HashSet::new(),
             pruning: Pruning::default(),
-            renew_at: now + settings.renew,
+            renew_at: asked + settings.renew,
             look_at: None,
             told: BTreeMap::new(),
             sight: Sight::default(),
@@ -209,7 +209,7 @@ impl Keeper {
         self.look_at = None;
         self.cut_off_late_ones(asked);
         // A host that could not renew takes nothing: it could not keep it.
-        if asked >= *self.trusted_until.borrow() {
+        if self.trust.is_over() {
             self.renew().await;
         }
         self.give_up_abandoned(asked).await;
@@ -285,7 +285,7 @@ impl Keeper {
     }
 
     async fn acquire(&mut self, seen: &[Sighting]) {
-        if clock::now() >= *self.trusted_until.borrow() {
+        if self.trust.is_over() {
             return;
         }
         match self.store.acquire_all(&self.session, seen).await {
@@ -334,7 +334,7 @@ impl Keeper {
             Ok(Renewal::Kept) => {
                 self.renew_at = asked + self.settings.renew;
                 self.owned.values().for_each(|owned| self.observers.renewed(&owned.lease));
-                self.trusted_until.send_replace(asked + self.settings.trust());
+                self.trust.renewed(asked);
             }
             Ok(Renewal::Gone) => {
                 self.renew_at = asked + self.settings.renew;

@@ -70,7 +70,7 @@ impl Keeper {
             feed: Arc::clone(feed),
             closing: is_closing,
             asked: has_asked,
-            trusted_until: self.trusted_until.subscribe(),
+            trusted_until: self.trust.subscribe(),
             news: self.news.0.clone(),
             observers: Arc::clone(&self.observers),
             gone: Arc::clone(&gone),

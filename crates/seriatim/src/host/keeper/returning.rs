@@ -14,7 +14,7 @@ impl Keeper {
     /// Whether the trust in its leases has ended: the answer to a sign of life came so late that it may have been silent for its
     /// expiry.
     pub(super) fn is_too_late(&self) -> bool {
-        clock::now() >= *self.trusted_until.borrow()
+        self.trust.is_over()
     }
 
     /// Halts the partitions whose leases others have by now. `false` when the store cannot be asked.
@@ -114,7 +114,7 @@ impl Keeper {
                 tracing::warn!(%host, "the store did not know this host any more: it was emptied, or took the host for dead; joined again");
                 self.session = crate::store::Session { troubles: self.session.troubles.clone(), ..session };
                 self.renew_at = asked + self.settings.renew;
-                self.trusted_until.send_replace(asked + self.settings.trust());
+                self.trust.renewed(asked);
                 self.look_at = Some(clock::now());
                 self.orphaned = self.feeds.keys().cloned().collect();
             }

@@ -437,3 +437,14 @@ async fn run_once_after_a_crash_does_what_is_there() {
         "run_once said Ok and did nothing; a has been dead for an hour"
     );
 }
+
+/// Others count its silence from when it joined, not from when it heard of that: they may be about to take what it takes.
+#[tokio::test(start_paused = true)]
+async fn a_host_whose_join_was_answered_late_gives_a_sign_of_life_before_it_takes_a_lease() {
+    let (mut store, feed) = (Odd::new(), feed(1));
+    store.slow_join = Duration::from_millis(9500);
+    feed.push(7, 1);
+    let handler = |_: Change, _: Context| async { Ok::<(), Failure>(()) };
+    Host::new("a", Arc::new(store.clone())).feed(feed, handler).run_once().await.unwrap();
+    assert_eq!(store.calls.lock().unwrap()[..2], ["renew", "acquire"]);
+}

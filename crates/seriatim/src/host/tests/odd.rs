@@ -1,7 +1,7 @@
 //! A store that is slow, fails, hangs or panics where a test wants it to.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,6 +20,10 @@ pub(super) struct Odd {
     /// How long the answer takes to a checkpoint that parks.
     pub slow_answer: Duration,
     pub slow_acquire: Duration,
+    /// How long the answer takes to a host that joins.
+    pub slow_join: Duration,
+    /// Which of renewals and takings there were, in order.
+    pub calls: Arc<Mutex<Vec<&'static str>>>,
     pub hang_release: bool,
     pub panic_once: Arc<AtomicBool>,
     pub most: Arc<AtomicUsize>,
@@ -32,6 +36,8 @@ impl Odd {
             slow_checkpoint: Duration::ZERO,
             slow_answer: Duration::ZERO,
             slow_acquire: Duration::ZERO,
+            slow_join: Duration::ZERO,
+            calls: Arc::default(),
             hang_release: false,
             panic_once: Arc::default(),
             most: Arc::default(),
@@ -50,7 +56,9 @@ impl Store for Odd {
         e: Duration,
         r: Option<(&SessionId, u64)>,
     ) -> Result<Session, JoinError> {
-        self.inner.join(h, f, e, r).await
+        let joined = self.inner.join(h, f, e, r).await;
+        tokio::time::sleep(self.slow_join).await;
+        joined
     }
     async fn leave(&self, s: &Session) -> Result<(), StoreError> {
         self.inner.leave(s).await
@@ -68,10 +76,12 @@ impl Store for Odd {
         self.inner.pulse().await
     }
     async fn acquire_all(&self, s: &Session, l: &[Sighting]) -> Result<Vec<Option<Lease>>, StoreError> {
+        self.calls.lock().unwrap().push("acquire");
         tokio::time::sleep(self.slow_acquire).await;
         self.inner.acquire_all(s, l).await
     }
     async fn renew(&self, s: &Session) -> Result<Renewal, StoreError> {
+        self.calls.lock().unwrap().push("renew");
         self.inner.renew(s).await
     }
     async fn request_all(&self, s: &[LeaseView], t: &HostName) -> Result<Vec<bool>, StoreError> {

@@ -12,7 +12,7 @@ use crate::store::StoreError;
 pub(super) async fn keep(life: Arc<Life>) {
     let leases = life.settings.leases;
     let mut watch = Watch::default();
-    let (mut next_beat, mut next_look) = (clock::now() + leases.renew, clock::now());
+    let (mut next_beat, mut next_look) = (life.first_beat, clock::now());
     while life.phase() != Phase::Lost {
         let now = clock::now();
         if now >= next_beat {

@@ -14,6 +14,7 @@ use super::run::Until;
 use super::{Ended, Sender, WorkerSettings};
 use crate::clock;
 use crate::handler::Failure;
+use crate::lease::{Joined, Trust};
 use crate::name::Epoch;
 use crate::queue::{Action, Answer, Event, Hold, Lane, Queue, Take, WorkerSession};
 use crate::store::StoreError;
@@ -43,8 +44,9 @@ pub(super) struct Life {
     taking: RwLock<()>,
     /// What lanes hold.
     known: StdMutex<Known>,
-    /// When the last sign of life that was accepted was sent.
-    trusted_since: StdMutex<Instant>,
+    trust: Trust,
+    /// When the first sign of life after joining is due.
+    pub(super) first_beat: Instant,
     sent: AtomicU64,
     parked: AtomicU64,
     failures: AtomicU64,
@@ -61,10 +63,13 @@ struct Known {
 impl Life {
     pub(super) fn new(
         queue: Arc<dyn Queue>,
-        session: WorkerSession,
+        joined: Joined<WorkerSession>,
         settings: WorkerSettings,
         until: Until,
     ) -> Arc<Self> {
+        let Joined { session, asked } = joined;
+        let trust = Trust::begin(settings.leases.trust(), asked);
+        let first_beat = asked + settings.leases.renew;
         Arc::new(Life {
             queue,
             session,
@@ -74,7 +79,8 @@ impl Life {
             turn: Mutex::default(),
             taking: RwLock::default(),
             known: StdMutex::default(),
-            trusted_since: StdMutex::new(clock::now()),
+            trust,
+            first_beat,
             sent: AtomicU64::new(0),
             parked: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -127,7 +133,7 @@ impl Life {
         match self.queue.beat(&self.session).await? {
             None => self.lost(),
             Some(holds) => {
-                *self.trusted_since.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+                self.trust.renewed(asked);
                 if nobody_takes.is_ok() {
                     let mut known = self.known();
                     known.forgotten =
@@ -152,7 +158,7 @@ impl Life {
         if crate::simulation::has(crate::simulation::Mutant::SendWithoutTrust) {
             return clock::now() + Duration::from_secs(3600);
         }
-        *self.trusted_since.lock().unwrap_or_else(PoisonError::into_inner) + self.settings.leases.trust()
+        self.trust.until()
     }
 
     /// Returns when somebody may have judged this worker dead.

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::life::{Life, Phase};
 use super::{Ended, Sender, Worker, WorkerError, WorkerSettings, keeper};
 use crate::clock;
+use crate::lease::{Holder, Joined, Naming, Step};
 use crate::name::HostName;
 use crate::queue::{Queue, WorkerSession};
 use crate::store::{JoinError, StoreError};
@@ -39,13 +40,13 @@ pub(super) async fn run(
     tokio::pin!(shutdown);
     let mut entry = Entry::First;
     loop {
-        let session = tokio::select! {
+        let joined = tokio::select! {
             biased;
-            session = enter(&*queue, &name, settings.leases.expire, entry) => session?,
+            joined = enter(&*queue, &name, settings.leases.expire, entry) => joined?,
             () = &mut shutdown => return Ok(total),
         };
         entry = Entry::Again;
-        let life = Life::new(Arc::clone(&queue), session, settings.clone(), until);
+        let life = Life::new(Arc::clone(&queue), joined, settings.clone(), until);
         let (end, asked_to_end) = live(&life, &sender, &mut shutdown).await;
         life.add_to(&mut total);
         match end {
@@ -72,7 +73,7 @@ async fn enter(
     name: &HostName,
     expire: Duration,
     entry: Entry,
-) -> Result<WorkerSession, WorkerError> {
+) -> Result<Joined<WorkerSession>, WorkerError> {
     loop {
         match join(queue, name, expire).await {
             Err(WorkerError::Store(error @ StoreError::Unavailable { .. })) if entry == Entry::Again => {
@@ -85,31 +86,29 @@ async fn enter(
 }
 
 /// Enters the queue under a name. A holder that gives signs of life keeps it; one that is silent for the expiry is replaced.
-async fn join(queue: &dyn Queue, name: &HostName, expire: Duration) -> Result<WorkerSession, WorkerError> {
-    let mut silent = None;
-    let mut replacing = None;
+async fn join(
+    queue: &dyn Queue,
+    name: &HostName,
+    expire: Duration,
+) -> Result<Joined<WorkerSession>, WorkerError> {
+    let (mut naming, mut replacing) = (Naming::default(), None);
     loop {
         let asked = clock::now();
         match queue.join(name, expire, replacing.as_ref().map(|(session, beat)| (session, *beat))).await {
-            Ok(session) => return Ok(session),
+            Ok(session) => return Ok(Joined { session, asked }),
             Err(JoinError::Store(error)) => return Err(error.into()),
-            Err(JoinError::NameTaken { session, beat, host, expire: of_holder, .. }) => match &silent {
-                None => {
-                    let patience = keeper::published_or(of_holder, expire);
-                    tracing::info!(worker = %host, "the name is taken; waiting until its holder has been silent for {patience:?}");
-                    // It may have given a sign of life just before it was looked at.
-                    silent = Some((session, beat, clock::now()));
+            Err(JoinError::NameTaken { session, beat, host, expire: of_holder, liveness }) => {
+                let patience = keeper::published_or(of_holder, expire);
+                let holder = Holder { session, beat, expire: patience, liveness };
+                match naming.is_taken_by(&holder, asked, clock::now()) {
+                    Step::Refused => return Err(WorkerError::NameTaken(host)),
+                    Step::Replace => replacing = Some((holder.session, beat)),
+                    Step::Wait => {}
+                    Step::BeginToWait => {
+                        tracing::info!(worker = %host, "the name is taken; waiting until its holder has been silent for {patience:?}");
+                    }
                 }
-                Some((holder, seen, _)) if *holder != session || *seen != beat => {
-                    return Err(WorkerError::NameTaken(host));
-                }
-                Some((_, _, since))
-                    if asked.saturating_duration_since(*since) >= keeper::published_or(of_holder, expire) =>
-                {
-                    replacing = Some((session, beat))
-                }
-                Some(_) => {}
-            },
+            }
         }
         tokio::time::sleep(LOOK_AGAIN.min(expire / 4)).await;
     }

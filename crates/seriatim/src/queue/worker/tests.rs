@@ -1,5 +1,6 @@
 //! The worker's loop, on the queue in memory and simulated time.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -243,4 +244,72 @@ async fn a_name_is_waited_for_as_long_as_its_holder_asked() {
     let impatient = Worker::new("w", queue.clone()).settings(patience(Duration::from_secs(2)));
     impatient.drain(Sent::default().sender()).await.unwrap();
     assert!(begun.elapsed() >= Duration::from_secs(40), "{:?}", begun.elapsed());
+}
+
+/// Sends slowly, and knows how many were ever at one event of an object at the same time.
+#[derive(Clone, Default)]
+struct Slow {
+    now: Arc<Mutex<HashMap<ObjectName, usize>>>,
+    most: Arc<Mutex<usize>>,
+}
+
+/// Counts until it is dropped: also a sending that is given up ends.
+struct At(Slow, ObjectName);
+
+impl At {
+    fn begin(slow: &Slow, object: &ObjectName) -> Self {
+        let mut now = slow.now.lock().unwrap();
+        let count = now.entry(object.clone()).or_default();
+        *count += 1;
+        let mut most = slow.most.lock().unwrap();
+        *most = (*most).max(*count);
+        At(slow.clone(), object.clone())
+    }
+}
+
+impl Drop for At {
+    fn drop(&mut self) {
+        *self.0.now.lock().unwrap().get_mut(&self.1).unwrap() -= 1;
+    }
+}
+
+impl Slow {
+    fn sender(&self) -> impl Sender {
+        let slow = self.clone();
+        move |event: Event| {
+            let slow = slow.clone();
+            async move {
+                let _at = At::begin(&slow, &event.object);
+                let seconds = if event.object.as_str() == "first" { 11 } else { 20 };
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                Ok::<(), Failure>(())
+            }
+        }
+    }
+}
+
+/// Others count its silence from when it joined, not from when it heard of that.
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_join_was_answered_late_sends_nothing_that_another_sends() {
+    let queue = MemoryQueue::new();
+    queue.push(&object("first"), &[body(1)]).await.unwrap();
+    let mut late = queue.clone();
+    late.join_answered_after = Duration::from_millis(9500);
+    let slow = Slow::default();
+    let settings = WorkerSettings { concurrency: 1, ..WorkerSettings::default() };
+    let prompt = Worker::new("prompt", Arc::new(queue.clone())).settings(settings.clone());
+    let late = Worker::new("late", Arc::new(late)).settings(settings);
+    let working = async {
+        let end = || tokio::time::sleep(Duration::from_secs(60));
+        let both = tokio::join!(prompt.run_until(slow.sender(), end()), late.run_until(slow.sender(), end()));
+        (both.0.unwrap(), both.1.unwrap())
+    };
+    let pushing = async {
+        // The prompt one is at the first object until the 11th second.
+        tokio::time::sleep(Duration::from_millis(9600)).await;
+        queue.push(&object("second"), &[body(2)]).await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(working, pushing);
+    assert_eq!(*slow.most.lock().unwrap(), 1, "two sent one event at the same time");
+    assert_eq!(ended.0.sent + ended.1.sent, 2);
 }
