@@ -120,9 +120,7 @@ pub struct Capture {
 
 impl Capture {
     fn new(source: &Source, kind: Kind, table: &str) -> Self {
-        let fallback = || FeedName::new("feed").expect("a plain word is a name");
-        let feed = FeedName::new(table).unwrap_or_else(|_| fallback());
-        let names = Names { feed, table: table.to_owned(), database: source.database.name().to_owned() };
+        let names = Names::of_table(table, source.database.name());
         let base = Base {
             database: source.database.clone(),
             sequencer: source.sequencer.clone(),

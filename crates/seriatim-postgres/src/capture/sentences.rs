@@ -1,78 +1,32 @@
 //! What is wrong with a source, and what to do about it: one sentence each.
 
-use std::fmt::Display;
+use std::ops::{Deref, DerefMut};
 
-use jiff::Timestamp;
+use seriatim::backend;
 use seriatim::change::Position;
-use seriatim::name::FeedName;
 use seriatim::source::SourceError;
 
-/// The words by which a feed's errors name things.
+/// The words by which a feed's errors name things, with the sentences that only this database has.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
-    pub feed: FeedName,
-    /// The table as the user wrote it.
-    pub table: String,
-    /// The database, without a password.
-    pub database: String,
+pub(crate) struct Names(pub backend::Names);
+
+impl Deref for Names {
+    type Target = backend::Names;
+
+    fn deref(&self) -> &backend::Names {
+        &self.0
+    }
 }
 
-fn attention(what: String, remedy: impl Into<String>) -> SourceError {
-    SourceError::needs_attention(what, remedy)
+impl DerefMut for Names {
+    fn deref_mut(&mut self) -> &mut backend::Names {
+        &mut self.0
+    }
 }
 
 impl Names {
-    fn read_all_again(&self) -> String {
-        format!("read all rows again with `seriatim rewind {} --to beginning`", self.feed)
-    }
-
-    pub(crate) fn no_table(&self, similar: Option<&str>) -> SourceError {
-        let remedy = match similar {
-            Some(similar) => format!("did you mean {similar:?}? set the feed's `table`"),
-            None => "check the feed's `table` and its source's url".to_owned(),
-        };
-        attention(
-            format!("feed {}: there is no table {:?} in {}", self.feed, self.table, self.database),
-            remedy,
-        )
-    }
-
-    pub(crate) fn not_watchable(&self, why: &str, remedy: impl Into<String>) -> SourceError {
-        attention(format!("feed {}: {:?} in {} {why}", self.feed, self.table, self.database), remedy)
-    }
-
-    pub(crate) fn no_key_column(&self, column: &str, columns: &str) -> SourceError {
-        let what = format!("feed {}: table {:?} has no column {column:?} for its key", self.feed, self.table);
-        attention(what, format!("set `key` to some of its columns: {columns}"))
-    }
-
-    pub(crate) fn no_such_column(&self, column: &str, columns: &[&str]) -> SourceError {
-        let what =
-            format!("feed {}: {:?} in {} has no column {column:?}", self.feed, self.table, self.database);
-        let near = columns.iter().map(|name| (strsim::levenshtein(column, name), name));
-        attention(
-            what,
-            match near.min().filter(|(distance, _)| *distance <= 1 + column.len() / 4) {
-                Some((_, similar)) => format!("did you mean {similar:?}? set the feed's `columns`"),
-                None => format!("set the feed's `columns` to some of its columns: {}", columns.join(", ")),
-            },
-        )
-    }
-
-    pub(crate) fn bad_filter(&self, filter: &str, why: &impl Display) -> SourceError {
-        let what = format!("feed {}: `where` is no filter for {:?}: {filter}: {why}", self.feed, self.table);
-        attention(
-            what,
-            "correct it: one expression on the row's own columns, such as \"amount > 10 and status = 'paid'\"",
-        )
-    }
-
-    pub(crate) fn filter_failed(&self, said: &impl Display) -> SourceError {
-        let what = format!(
-            "feed {}: its `where` cannot be answered for a row of {:?}: {said}",
-            self.feed, self.table
-        );
-        attention(what, "correct it so that it has an answer for every row; nothing is passed until then")
+    pub(crate) fn of_table(table: &str, database: &str) -> Self {
+        Names(backend::Names::of_table(table, database.to_owned()))
     }
 
     pub(crate) fn key_type(&self, column: &str, of: &str) -> SourceError {
@@ -80,7 +34,7 @@ impl Names {
             "feed {}: column {column:?} of {:?} is of type {of}, which can write one value in several ways, so it tells no objects apart",
             self.feed, self.table
         );
-        attention(what, "set `key` to other columns")
+        backend::attention(what, "set `key` to other columns")
     }
 
     pub(crate) fn key_not_unique(&self, key: &str) -> SourceError {
@@ -88,7 +42,7 @@ impl Names {
             "feed {}: ({key}) does not name one row of {:?}, and a log keeps one state for each key",
             self.feed, self.table
         );
-        attention(
+        backend::attention(
             what,
             "use the primary key or the columns of a unique index that are not null, or capture = \"journal\"",
         )
@@ -99,7 +53,7 @@ impl Names {
             "feed {}: {:?} has no primary key and no unique index over columns that are not null, so its rows cannot be read in an order",
             self.feed, self.table
         );
-        attention(what, "give it a primary key, or start the feed with start = \"now\"")
+        backend::attention(what, "give it a primary key, or start the feed with start = \"now\"")
     }
 
     pub(crate) fn rows_hidden(&self, role: &str) -> SourceError {
@@ -107,7 +61,7 @@ impl Names {
             "feed {}: row level security of {:?} may hide existing rows from the role {role}, which reads them",
             self.feed, self.table
         );
-        attention(
+        backend::attention(
             what,
             format!(
                 "let a superuser run: alter role {role} bypassrls; or begin without existing rows: start = \"now\""
@@ -121,7 +75,7 @@ impl Names {
             self.feed, self.table
         );
         let feed = &self.feed;
-        attention(
+        backend::attention(
             what,
             format!(
                 "end the feed with `seriatim unwatch {feed}` and begin anew with `seriatim watch {feed}`"
@@ -129,25 +83,19 @@ impl Names {
         )
     }
 
-    pub(crate) fn renamed(&self, to: &str) -> SourceError {
-        let what =
-            format!("feed {}: table {} of {} is now called {to}", self.feed, self.table, self.database);
-        attention(what, format!("set table = {to:?}"))
-    }
-
     /// Another table has the name that the user wrote; the watched one is called `now`.
     pub(crate) fn namesake(&self, now: &str) -> SourceError {
         let what = format!(
             "feed {}: table {:?} of {} is another one than the feed watches, which is now called {now}: \
              changes of the new one are not recorded",
-            self.feed, self.table, self.database
+            self.feed, self.table, self.home
         );
         let remedy = format!(
             "for the new one, end the feed with `seriatim unwatch {0}` and begin anew with `seriatim watch {0}`; \
              for the old one, set table = {now:?}",
             self.feed
         );
-        attention(what, remedy)
+        backend::attention(what, remedy)
     }
 
     pub(crate) fn rows_hidden_from_log(&self) -> SourceError {
@@ -156,25 +104,10 @@ impl Names {
              deleted",
             self.feed, self.table
         );
-        attention(
+        backend::attention(
             what,
             "let a superuser run: alter role … bypassrls, for the role in the source's url; or use capture = \"journal\" with start = \"now\"",
         )
-    }
-
-    pub(crate) fn table_gone(&self) -> SourceError {
-        let what = format!("feed {}: table {:?} is gone from {}", self.feed, self.table, self.database);
-        let remedy = format!(
-            "make it anew, run `seriatim watch {0}` and {1}; or end the feed with `seriatim unwatch {0}`",
-            self.feed,
-            self.read_all_again()
-        );
-        attention(what, remedy)
-    }
-
-    pub(crate) fn in_the_future(&self, time: Timestamp, now: Timestamp) -> SourceError {
-        let what = format!("feed {}: {time} is in the future: by its source it is {now}", self.feed);
-        attention(what, "use `now`, or a time that has passed")
     }
 
     pub(crate) fn triggers_gone(&self) -> SourceError {
@@ -185,7 +118,7 @@ impl Names {
         );
         let remedy =
             format!("put them back with `seriatim watch {}`, then {}", self.feed, self.read_all_again());
-        attention(what, remedy)
+        backend::attention(what, remedy)
     }
 
     pub(crate) fn key_retyped(&self) -> SourceError {
@@ -194,7 +127,10 @@ impl Names {
              another partition than those before them",
             self.feed, self.table
         );
-        attention(what, format!("run `seriatim watch {}`, then {}", self.feed, self.read_all_again()))
+        backend::attention(
+            what,
+            format!("run `seriatim watch {}`, then {}", self.feed, self.read_all_again()),
+        )
     }
 
     pub(crate) fn partition_emptied(&self, partition: &str) -> SourceError {
@@ -204,7 +140,7 @@ impl Names {
         );
         let remedy =
             format!("{}; TRUNCATE a partition a second or more after it is made", self.read_all_again());
-        attention(what, remedy)
+        backend::attention(what, remedy)
     }
 
     pub(crate) fn inverted(&self) -> SourceError {
@@ -218,58 +154,44 @@ impl Names {
             self.feed,
             self.read_all_again()
         );
-        attention(what, remedy)
+        backend::attention(what, remedy)
     }
 
     pub(crate) fn set_back(&self, journal: i64) -> SourceError {
         let what = format!(
             "feed {}: the sequence journal_{journal}_id in {} was set back, so changes of {:?} got ids that were passed already",
-            self.feed, self.database, self.table
+            self.feed, self.home, self.table
         );
-        attention(what, format!("nobody may set that sequence; {}", self.read_all_again()))
-    }
-
-    pub(crate) fn registered_elsewhere(&self) -> SourceError {
-        let what = format!(
-            "feed {} already watches another table, or this one by another key or capture",
-            self.feed
-        );
-        attention(
-            what,
-            format!("end that first with `seriatim unwatch {}`, or give this feed another name", self.feed),
-        )
-    }
-
-    pub(crate) fn not_installed(&self) -> SourceError {
-        let what =
-            format!("feed {}: table {:?} in {} is not watched yet", self.feed, self.table, self.database);
-        attention(what, format!("run `seriatim watch {}` first", self.feed))
+        backend::attention(what, format!("nobody may set that sequence; {}", self.read_all_again()))
     }
 
     pub(crate) fn not_registered(&self, store: &str) -> SourceError {
         let what = format!(
             "feed {} of store {store} is not registered in {}: \
              the database was replaced, restored from a backup, or the feed unwatched",
-            self.feed, self.database
+            self.feed, self.home
         );
-        attention(what, format!("run `seriatim watch {}`, then {}", self.feed, self.read_all_again()))
+        backend::attention(
+            what,
+            format!("run `seriatim watch {}`, then {}", self.feed, self.read_all_again()),
+        )
     }
 
     pub(crate) fn fell_behind(&self, position: &Position, floor: i64) -> SourceError {
         let what = format!(
             "feed {}: position {position} is no longer retained: {} has changes after {floor}",
-            self.feed, self.database
+            self.feed, self.home
         );
-        attention(what, self.read_all_again())
+        backend::attention(what, self.read_all_again())
     }
 
     pub(crate) fn unknown_place(&self, position: &Position) -> SourceError {
         let what = format!(
             "feed {}: position {position} is not in the history of {}: \
              the database was replaced or restored from a backup",
-            self.feed, self.database
+            self.feed, self.home
         );
-        attention(what, self.read_all_again())
+        backend::attention(what, self.read_all_again())
     }
 
     pub(crate) fn moved_meanwhile(&self) -> SourceError {
@@ -279,26 +201,27 @@ impl Names {
     pub(crate) fn backfill_gone(&self, position: &Position) -> SourceError {
         let what = format!(
             "feed {}: the reading of existing rows that position {position} belongs to is gone from {}",
-            self.feed, self.database
+            self.feed, self.home
         );
-        attention(what, self.read_all_again())
+        backend::attention(what, self.read_all_again())
     }
 
     pub(crate) fn not_a_position(&self, position: &Position) -> SourceError {
-        let what = format!("feed {}: {position} is not a position of {}", self.feed, self.database);
-        attention(what, "use one that `seriatim status` or a change shows")
+        let what = format!("feed {}: {position} is not a position of {}", self.feed, self.home);
+        backend::attention(what, "use one that `seriatim status` or a change shows")
     }
 
     pub(crate) fn unreadable(&self, what: &str) -> SourceError {
-        let what = format!("feed {}: {what} in {} cannot be understood", self.feed, self.database);
-        attention(what, "it was changed by hand, or by a newer version of Seriatim: use that version")
+        let what = format!("feed {}: {what} in {} cannot be understood", self.feed, self.home);
+        backend::attention(
+            what,
+            "it was changed by hand, or by a newer version of Seriatim: use that version",
+        )
     }
 
     pub(crate) fn missing_grant(&self, role: &str, grant: &str) -> SourceError {
-        let what = format!(
-            "feed {}: the role {role} may not watch {:?} of {}",
-            self.feed, self.table, self.database
-        );
-        attention(what, format!("let its owner run: {grant}"))
+        let what =
+            format!("feed {}: the role {role} may not watch {:?} of {}", self.feed, self.table, self.home);
+        backend::attention(what, format!("let its owner run: {grant}"))
     }
 }

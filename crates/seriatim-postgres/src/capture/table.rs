@@ -7,6 +7,7 @@ use tokio_postgres::Row;
 use super::fault::Fault;
 use super::names::{TableName, quoted};
 use super::sentences::Names;
+use seriatim::backend::most_similar;
 
 const FIND: &str = include_str!("../../queries/table_find.sql");
 const SIMILAR: &str = include_str!("../../queries/table_similar.sql");
@@ -254,16 +255,13 @@ pub(crate) async fn find(client: &impl GenericClient, names: &Names) -> Result<O
 /// The sentence about a table that is not there.
 pub(crate) async fn not_found(client: &impl GenericClient, names: &Names) -> Result<SourceError, Fault> {
     let tables = client.query(SIMILAR, &[]).await?;
-    let candidates: Vec<String> = tables.iter().map(|row| row.get(0)).collect();
+    let candidates: Vec<&str> = tables.iter().map(|row| row.get(0)).collect();
     let written = TableName::parse(&names.table);
     let name =
         written.map_or_else(String::new, |name| format!("{}.{}", name.schema, name.table).to_lowercase());
     let bare = name.rsplit('.').next().unwrap_or_default();
     let elsewhere = candidates.iter().find(|candidate| candidate.rsplit('.').next() == Some(bare));
-    let near =
-        candidates.iter().map(|candidate| (strsim::levenshtein(&name, &candidate.to_lowercase()), candidate));
-    let nearest = near.min().filter(|(distance, _)| *distance <= 1 + name.len() / 6);
-    Ok(names.no_table(elsewhere.or(nearest.map(|(_, candidate)| candidate)).map(String::as_str)))
+    Ok(names.no_table(elsewhere.copied().or_else(|| most_similar(&name, &candidates))))
 }
 
 /// What cannot be watched, and why.

@@ -4,7 +4,6 @@ use seriatim::source::SourceError;
 use seriatim::value::Columns;
 
 use super::sentences::Names;
-use super::similar::most_similar;
 
 /// The columns that images of one shape are delivered with.
 #[derive(Clone, Debug)]
@@ -39,10 +38,7 @@ pub(super) fn places(
     let Some(asked) = asked else { return Ok(None) };
     let place = |wanted: &String| {
         let found = columns.iter().position(|column| column.eq_ignore_ascii_case(wanted));
-        found.ok_or_else(|| {
-            let all: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
-            names.no_such_column(wanted, most_similar(wanted, &all), &all.join(", "))
-        })
+        found.ok_or_else(|| names.no_such_column(wanted, columns))
     };
     let mut places = asked.iter().map(place).collect::<Result<Vec<_>, _>>()?;
     places.extend(key);

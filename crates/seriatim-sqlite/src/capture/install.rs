@@ -6,7 +6,6 @@ use super::fault::Fault;
 use super::journal::flight::Flight;
 use super::names::{Edition, Kind, Objects};
 use super::registry::{self, COMPONENT};
-use super::sentences::Names;
 use super::settings::Settings;
 use super::sql::literal;
 use super::table::Table;
@@ -71,7 +70,7 @@ pub(super) fn learn(
     if let Some(suspect) = &watched.suspect {
         let no_trace = matches!(suspect, Suspect::CutOff(_));
         if no_trace || !registry::nothing_since(transaction, watched.objects, verified)? {
-            let names = Names { table: watched.table.name.clone(), ..settings.names.clone() };
+            let names = settings.names.with_table(&watched.table.name);
             return Err(names.overtaken(suspect).into());
         }
         tracing::info!(

@@ -11,7 +11,6 @@
 mod fault;
 mod value;
 mod sql;
-mod similar;
 mod sentences;
 mod chosen;
 mod settings;
@@ -116,9 +115,7 @@ pub struct Capture {
 
 impl Capture {
     fn new(path: PathBuf, kind: Kind, table: &str) -> Self {
-        let fallback = || FeedName::new("feed").expect("a plain word is a name");
-        let feed = FeedName::new(table).unwrap_or_else(|_| fallback());
-        let names = Names { feed, table: table.to_owned(), file: path.display().to_string() };
+        let names = Names::of_table(table, &path);
         Capture {
             settings: Settings::new(path, kind, names),
             reading: OnceCell::new(),

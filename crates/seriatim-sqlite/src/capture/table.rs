@@ -8,9 +8,9 @@ use super::fault::Fault;
 use super::generated;
 use super::names::Edition;
 use super::sentences::Names;
-use super::similar::most_similar;
 use super::sql::{list, literal, quoted};
 use super::users_triggers;
+use seriatim::backend::most_similar;
 
 pub(super) const KIND: &str = include_str!("../../queries/table_kind.sql");
 const NAMES: &str = include_str!("../../queries/table_names.sql");
@@ -269,6 +269,7 @@ fn interposed(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
 pub(super) fn no_such_table(connection: &Connection, names: &Names) -> rusqlite::Result<SourceError> {
     let mut statement = connection.prepare(NAMES)?;
     let tables = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
     Ok(names.no_table(most_similar(&names.table, &tables)))
 }
 

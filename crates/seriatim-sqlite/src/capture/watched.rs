@@ -64,7 +64,7 @@ impl Watched {
         let Some(triggers) = registry::triggers(connection, &entry)? else {
             return Err(gone(connection, names)?.into());
         };
-        let present = Names { table: triggers.table.clone(), ..names.clone() };
+        let present = names.with_table(&triggers.table);
         let table = Table::inspect(connection, &present)?;
         let suspect = suspect(connection, &entry, &table, &triggers)?;
         Ok(Some(Watched::new(entry, table, suspect)))

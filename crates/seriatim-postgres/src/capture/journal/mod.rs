@@ -387,7 +387,7 @@ impl Capturing for Journal {
             }
         }
         let names = &base.settings.names;
-        let doing = format!("feed {}: waiting for the sequencer of {}", names.feed, names.database);
+        let doing = format!("feed {}: waiting for the sequencer of {}", names.feed, names.home);
         let said = "another session holds its lock and does not go on";
         Err(seriatim::source::SourceError::unavailable(doing, said).into())
     }

@@ -68,9 +68,7 @@ impl WindowCapture {
     }
 
     fn new(database: Database, table: &str, from: From, changed_at: &str) -> Self {
-        let fallback = || FeedName::new("feed").expect("a plain word is a name");
-        let feed = FeedName::new(table).unwrap_or_else(|_| fallback());
-        let names = Names { feed, table: table.to_owned(), database: database.name().to_owned() };
+        let names = Names::of_table(table, database.name());
         let settings = Settings::new(names, from, changed_at, EVERY);
         let (memory, ahead, found_nothing) = Default::default();
         WindowCapture { database, settings, memory, ahead, found_nothing }

@@ -13,7 +13,7 @@ use super::super::table;
 use super::columns::RowColumns;
 use super::moment::{EARLIEST, Kind};
 use super::place::{Place, Spelling};
-use super::sentences::{bad_query, no_kind, similar};
+use super::sentences::{bad_query, no_kind};
 use super::settings::{From, Settings};
 use crate::error::is_transient;
 
@@ -152,7 +152,7 @@ impl Relation {
         let find = |setting: &str, wanted: &str| {
             let exact = names.iter().position(|name| *name == wanted);
             let found = exact.or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(wanted)));
-            found.ok_or_else(|| settings.no_column(setting, wanted, similar(wanted, &names), &names))
+            found.ok_or_else(|| settings.no_column(setting, wanted, &names))
         };
         let ordering = |index: usize| {
             let (name, of) = &columns[index];

@@ -9,12 +9,6 @@ use super::horizon::Blind;
 use super::moment::{NoKind, NoMoment};
 use super::settings::{From, Settings};
 
-/// Which of these columns one that there is not may stand for.
-pub(super) fn similar<'a>(column: &str, columns: &[&'a str]) -> Option<&'a str> {
-    let near = columns.iter().map(|name| (strsim::levenshtein(column, name), *name));
-    near.min().filter(|(distance, _)| *distance <= 1 + column.len() / 4).map(|(_, name)| name)
-}
-
 pub(super) fn bad_query(settings: &Settings, cause: &tokio_postgres::Error) -> SourceError {
     let said = cause.as_db_error().map_or_else(|| cause.to_string(), |said| said.message().to_owned());
     let what = format!("PostgreSQL cannot read {} in an order: {said}", settings.whence());
@@ -55,7 +49,7 @@ pub(super) fn no_moment(settings: &Settings, why: NoMoment, found: &str, row: &s
 pub(super) fn without_sight(settings: &Settings, blind: &Blind) -> (String, String) {
     let buffer = settings.rules.buffer;
     let missed = format!("what is committed more than {buffer:?} after its own moment will be missed");
-    let database = &settings.names.database;
+    let database = &settings.names.home;
     match blind {
         Blind::Role(role) => (
             format!(

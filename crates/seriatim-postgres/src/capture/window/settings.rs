@@ -5,7 +5,6 @@ use std::time::Duration;
 use seriatim::backend::rows;
 pub(super) use seriatim::backend::rows::From;
 pub use seriatim::backend::rows::Horizon;
-use seriatim::name::FeedName;
 
 use super::super::sentences::Names;
 
@@ -18,20 +17,6 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What a window was asked to be.
 pub(super) type Settings = rows::Settings<Names>;
-
-impl rows::Named for Names {
-    fn feed(&self) -> &FeedName {
-        &self.feed
-    }
-
-    fn table(&self) -> &str {
-        &self.table
-    }
-
-    fn home(&self) -> &str {
-        &self.database
-    }
-}
 
 /// How long rows are given to rest before they are looked for among those that do not.
 pub(super) fn patience(settings: &Settings, tick: Duration) -> Duration {

@@ -201,13 +201,13 @@ mod tests {
     use crate::capture::sentences::Names;
     use crate::capture::settings::Settings;
     use crate::migrate::migrate;
-    use seriatim::name::FeedName;
+    use std::path::Path;
 
     fn plan(schema: &str, after: bool) -> Vec<String> {
         let mut connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(schema).unwrap();
         migrate(&mut connection, &COMPONENT).unwrap();
-        let names = Names { feed: FeedName::new("t").unwrap(), table: "t".into(), file: "memory".into() };
+        let names = Names::of_table("t", Path::new("memory"));
         let settings = Settings::new("memory".into(), Kind::Journal, names);
         let transaction = install::write(&mut connection).unwrap();
         let watched = install::install(&transaction, &settings).unwrap();

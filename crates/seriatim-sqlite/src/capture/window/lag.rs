@@ -76,7 +76,7 @@ pub(super) fn blockers(
         blockers.push(Blocker {
             what: format!(
                 "a write transaction has been open in {} for more than {LONG:?}: feed {} waits for what it will commit",
-                names.file, names.feed
+                names.home, names.feed
             ),
             remedy: "find the process that holds it (`fuser` or `lsof` name those that have the file open) and have it \
                      commit or roll back"

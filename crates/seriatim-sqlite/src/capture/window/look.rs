@@ -196,7 +196,7 @@ impl Memory {
 
     fn fall_back(&mut self, settings: &Settings) {
         self.read_only = true;
-        let (feed, file, buffer) = (&settings.names.feed, &settings.names.file, settings.rules.buffer);
+        let (feed, file, buffer) = (&settings.names.feed, &settings.names.home, settings.rules.buffer);
         tracing::warn!(
             %feed,
             "{file} cannot be locked, so nobody can tell whether a transaction is open in it: \

@@ -75,9 +75,7 @@ impl WindowCapture {
     }
 
     fn new(path: PathBuf, table: &str, from: From, changed_at: &str) -> Self {
-        let fallback = || FeedName::new("feed").expect("a plain word is a name");
-        let feed = FeedName::new(table).unwrap_or_else(|_| fallback());
-        let names = Names { feed, table: table.to_owned(), file: path.display().to_string() };
+        let names = Names::of_table(table, &path);
         WindowCapture {
             path,
             settings: Settings::new(names, from, changed_at, EVERY),

@@ -7,7 +7,6 @@ use super::super::chosen::{self, Chosen};
 use super::super::fault::Fault;
 use super::super::key_columns::key_columns;
 use super::super::sieve::{Compared, Sieve, collation, encoding};
-use super::super::similar::most_similar;
 use super::super::slices::Stepped;
 use super::super::sql::{list, quoted};
 use super::super::table::{self, KIND};
@@ -67,7 +66,7 @@ impl Relation {
             let found = names.iter().position(|name| name.eq_ignore_ascii_case(wanted));
             found.ok_or_else(|| {
                 let all: Vec<&str> = names.iter().map(String::as_str).collect();
-                settings.no_column(setting, wanted, most_similar(wanted, &names), &all)
+                settings.no_column(setting, wanted, &all)
             })
         };
         let changed_at = find("changed_at", &settings.changed_at)?;

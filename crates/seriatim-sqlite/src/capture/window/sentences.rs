@@ -8,7 +8,7 @@ use super::moment::NoMoment;
 use super::settings::Settings;
 
 pub(super) fn bad_query(settings: &Settings, said: &rusqlite::Error) -> SourceError {
-    let what = format!("SQLite cannot run its query on {}: {said}", settings.names.file);
+    let what = format!("SQLite cannot run its query on {}: {said}", settings.names.home);
     settings.attention(what, "correct the feed's `query`")
 }
 

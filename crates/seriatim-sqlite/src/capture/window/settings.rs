@@ -5,7 +5,6 @@ use std::time::Duration;
 use seriatim::backend::rows;
 pub(super) use seriatim::backend::rows::From;
 pub use seriatim::backend::rows::Horizon;
-use seriatim::name::FeedName;
 
 use super::super::sentences::Names;
 use super::moment::resolution;
@@ -16,20 +15,6 @@ pub(super) const EVERY: Duration = Duration::from_millis(50);
 
 /// What a window was asked to be. Without a unit, its column has texts.
 pub(super) type Settings = rows::Settings<Names>;
-
-impl rows::Named for Names {
-    fn feed(&self) -> &FeedName {
-        &self.feed
-    }
-
-    fn table(&self) -> &str {
-        &self.table
-    }
-
-    fn home(&self) -> &str {
-        &self.file
-    }
-}
 
 /// How positions write what orders the rows.
 pub(super) fn spelling(settings: &Settings) -> Spelling {

@@ -12,5 +12,5 @@ pub use mark::Mark;
 pub use moment::{NoMoment, TICK_OF_TEXTS, Unit, least_text, of_text, other_form, separator};
 pub use packed::PackedRow;
 pub use place::{Group, Mine, Place, RowPlace, Spelling};
-pub use sentences::{FORMS, Named};
+pub use sentences::FORMS;
 pub use settings::{From, Horizon, Settings};

@@ -1,51 +1,34 @@
 //! What is wrong with a window over rows, whatever the database, and what to do about it: one sentence each.
 
 use std::fmt::Display;
+use std::ops::Deref;
 
 use jiff::Timestamp;
 
 use super::{From, Settings};
-use crate::name::FeedName;
+use crate::backend::{Names, most_similar};
 use crate::source::SourceError;
 
 /// What the forms of text are that have an order.
 pub const FORMS: &str = "YYYY-MM-DD HH:MM:SS[.fff] or RFC 3339, both in UTC";
 
-/// What a window is about, in sentences.
-pub trait Named {
-    /// The feed.
-    fn feed(&self) -> &FeedName;
-
-    /// The table.
-    fn table(&self) -> &str;
-
-    /// The file or database.
-    fn home(&self) -> &str;
-}
-
-impl<N: Named> Settings<N> {
+impl<N: Deref<Target = Names>> Settings<N> {
     /// What the rows come from.
     pub fn whence(&self) -> String {
         match &self.from {
-            From::Table => format!("{:?} in {}", self.names.table(), self.names.home()),
-            From::Query(_) => format!("the query on {}", self.names.home()),
+            From::Table => format!("{:?} in {}", self.names.table, self.names.home),
+            From::Query(_) => format!("the query on {}", self.names.home),
         }
     }
 
     /// Somebody has to do something.
     pub fn attention(&self, what: impl Display, remedy: impl Into<String>) -> SourceError {
-        SourceError::needs_attention(format!("feed {}: {what}", self.names.feed()), remedy)
+        SourceError::needs_attention(format!("feed {}: {what}", self.names.feed), remedy)
     }
 
     /// A setting names a column that there is not.
-    pub fn no_column(
-        &self,
-        setting: &str,
-        column: &str,
-        similar: Option<&str>,
-        columns: &[&str],
-    ) -> SourceError {
-        let remedy = match similar {
+    pub fn no_column(&self, setting: &str, column: &str, columns: &[&str]) -> SourceError {
+        let remedy = match most_similar(column, columns) {
             Some(similar) => format!("did you mean {similar:?}? set the feed's `{setting}`"),
             None => format!("set the feed's `{setting}` to one of its columns: {}", columns.join(", ")),
         };
@@ -93,11 +76,11 @@ impl<N: Named> Settings<N> {
         let what = format!(
             "rows of {passed} are handled already, and by the clock of {} it is {now}: the clock was set back by more than \
              the buffer, so rows that are written now carry moments that the window has passed",
-            self.names.home()
+            self.names.home
         );
         let remedy = format!(
             "set the clock right, then read again what was written in between: `seriatim rewind {} --to TIME`",
-            self.names.feed()
+            self.names.feed
         );
         self.attention(what, remedy)
     }

@@ -3,6 +3,12 @@
 //!
 //! Programs need none of it, and it may change with any version.
 
+mod names;
+mod similar;
+
+pub use names::{Names, attention};
+pub use similar::most_similar;
+
 pub use crate::handler::parameter::{Bound, Column, Missing, Parameter};
 pub use crate::queue::books::{Books, Object, WorkerEntry};
 pub use crate::queue::lane::{Action, Answer, Lane};
