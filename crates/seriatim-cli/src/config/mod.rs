@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim::FeedName;
+use seriatim::backend::rows::{Horizon, Unit};
 use seriatim::handler::Retry;
 use seriatim::host::{CheckpointPolicy, LeaseSettings, ParkLimits};
 use seriatim::source::Start;
@@ -46,7 +47,6 @@ pub use suggest::instead_of;
 #[cfg(test)]
 pub use url::database;
 pub use url::{quoted, redacted};
-pub use window::{HorizonKind, TimeUnit};
 
 use crate::databases::{Database, SourceBackend};
 use crate::error::{Error, Result};
@@ -152,11 +152,11 @@ pub struct WindowConfig {
     /// The column with the moment of the last change.
     pub changed_at: String,
     /// What its whole numbers count; without it, it has texts.
-    pub unit: Option<TimeUnit>,
+    pub unit: Option<Unit>,
     /// What windows are cut by.
     pub rules: Rules,
     /// Up to where rows are known to be complete.
-    pub horizon: HorizonKind,
+    pub horizon: Horizon,
     /// The query whose rows they are, instead of a table's.
     pub query: Option<String>,
 }

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use seriatim::backend::rows::{Horizon, Unit};
 use seriatim::source::window::{Age, Overrides, Rules};
 
 use super::environment::Environment;
@@ -13,26 +14,6 @@ use crate::error::{Error, Result};
 /// The keys that only window feeds have.
 pub const KEYS: [&str; 7] =
     ["changed_at", "changed_at_unit", "buffer", "stale_age", "excessive_count", "horizon", "query"];
-
-/// What a time column's whole numbers count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// Seconds.
-    Seconds,
-    /// Milliseconds.
-    Milliseconds,
-    /// Microseconds.
-    Microseconds,
-}
-
-/// Up to where rows are known to be complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HorizonKind {
-    /// No transaction is open that began before it.
-    Exact,
-    /// The present, less the buffer.
-    Buffer,
-}
 
 const BUFFER: Duration = Duration::from_secs(5);
 const EXCESSIVE_COUNT: usize = 1000;
@@ -52,8 +33,8 @@ pub fn refuse(section: &Section<'_>, capture: CaptureKind) -> Result<()> {
 
 /// The settings of the window feed of this name.
 pub fn window(name: &str, section: &Section<'_>, environment: &Environment) -> Result<WindowConfig> {
-    let units = [("s", TimeUnit::Seconds), ("ms", TimeUnit::Milliseconds), ("us", TimeUnit::Microseconds)];
-    let horizons = [("exact", HorizonKind::Exact), ("buffer", HorizonKind::Buffer)];
+    let units = [("s", Unit::Seconds), ("ms", Unit::Milliseconds), ("us", Unit::Microseconds)];
+    let horizons = [("exact", Horizon::Exact), ("buffer", Horizon::Buffer)];
     let help = r#"name the column with the moment of the last change, such as: changed_at = "updated_at""#;
     let rules = Rules {
         buffer: section.get("buffer")?.map_or(Ok(BUFFER), |setting| setting.duration())?,
@@ -75,9 +56,7 @@ pub fn window(name: &str, section: &Section<'_>, environment: &Environment) -> R
         changed_at: section.require("changed_at", help)?.word()?.to_owned(),
         unit: section.get("changed_at_unit")?.map(|setting| setting.one_of(&units)).transpose()?,
         rules,
-        horizon: section
-            .get("horizon")?
-            .map_or(Ok(HorizonKind::Exact), |setting| setting.one_of(&horizons))?,
+        horizon: section.get("horizon")?.map_or(Ok(Horizon::Exact), |setting| setting.one_of(&horizons))?,
         query: query(section)?,
     })
 }

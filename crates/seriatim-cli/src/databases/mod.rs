@@ -13,6 +13,7 @@ mod sqlite;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use seriatim::backend::Asked;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
 use seriatim::queue::Queue;
@@ -86,6 +87,18 @@ pub async fn existing_queue(queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>
 
 fn about_queue(queue: &QueueConfig, error: Error) -> Error {
     error.about(&format!("feed {}", queue.name))
+}
+
+/// What the configuration of a feed asks of any capture.
+fn asked(feed: &FeedConfig) -> Asked {
+    Asked {
+        feed: feed.name.clone(),
+        key: feed.key.clone(),
+        partitions: feed.partitions,
+        filter: feed.filter.clone(),
+        columns: feed.columns.clone(),
+        every: feed.every,
+    }
 }
 
 /// Whether two URLs lead to one database.

@@ -13,14 +13,14 @@ use seriatim::once::Ledger;
 use seriatim::queue::Queue;
 use seriatim::source::{Install, Shape, Start};
 use seriatim_postgres::{
-    Capture, Database, Horizon, PostgresError, PostgresLedger, PostgresQueue, PostgresStore, Source,
-    SqlEffect, SqlProblem, Unit, WindowCapture, in_transaction,
+    Capture, Database, PostgresError, PostgresLedger, PostgresQueue, PostgresStore, Source, SqlEffect,
+    SqlProblem, WindowCapture, in_transaction,
 };
 
 use super::backend::BackendStore;
-use super::{Address, Backend, Kind, OpenStore, QueueBackend, SourceBackend, Sql};
+use super::{Address, Backend, Kind, OpenStore, QueueBackend, SourceBackend, Sql, asked};
 use crate::commands::once::Form;
-use crate::config::{CaptureKind, FeedConfig, HorizonKind, QueueConfig, TimeUnit, WindowConfig};
+use crate::config::{CaptureKind, FeedConfig, QueueConfig, WindowConfig};
 use crate::error::{Error, Result};
 
 pub const KIND: Kind = Kind { schemes: &["postgres", "postgresql"], read };
@@ -184,13 +184,7 @@ fn by_triggers(database: &Database, feed: &FeedConfig) -> Capture {
         CaptureKind::Log => source.log(&feed.table),
         _ => source.journal(&feed.table),
     };
-    let capture = capture.named(feed.name.clone()).partitions(feed.partitions).every(feed.every);
-    let capture = feed.filter.iter().fold(capture, |capture, filter| capture.filter(filter));
-    let capture = feed.columns.iter().cloned().fold(capture, Capture::columns);
-    let capture = match &feed.key {
-        Some(columns) => capture.key(columns.clone()),
-        None => capture,
-    };
+    let capture = capture.asked(asked(feed));
     let capture = if feed.start == Start::Beginning { capture.with_existing_rows() } else { capture };
     match (feed.capture, feed.deletes) {
         (CaptureKind::Log, true) => capture.with_deletes(),
@@ -205,23 +199,8 @@ fn window(database: &Database, feed: &FeedConfig, settings: &WindowConfig) -> Wi
         Some(query) => source.window_of_query(query, changed_at),
         None => source.window(&feed.table, changed_at),
     };
-    let unit = unit.map(|unit| match unit {
-        TimeUnit::Seconds => Unit::Seconds,
-        TimeUnit::Milliseconds => Unit::Milliseconds,
-        TimeUnit::Microseconds => Unit::Microseconds,
-    });
-    let horizon = match horizon {
-        HorizonKind::Exact => Horizon::Exact,
-        HorizonKind::Buffer => Horizon::Buffer,
-    };
-    let window =
-        window.named(feed.name.clone()).partitions(feed.partitions).every(feed.every).horizon(horizon);
-    let window =
-        window.buffer(rules.buffer).stale_age(rules.stale_age).excessive_count(rules.excessive_count);
-    let window = feed.filter.iter().fold(window, |window, filter| window.filter(filter));
-    let window = feed.columns.iter().cloned().fold(window, WindowCapture::columns);
-    let window = unit.into_iter().fold(window, WindowCapture::unit);
-    feed.key.iter().cloned().fold(window, WindowCapture::key)
+    let window = window.asked(asked(feed)).rules(*rules).horizon(*horizon);
+    unit.iter().copied().fold(window, WindowCapture::unit)
 }
 
 /// One source for each database: all its feeds in this process share its sequencer.

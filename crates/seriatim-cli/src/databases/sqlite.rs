@@ -13,14 +13,14 @@ use seriatim::once::Ledger;
 use seriatim::queue::Queue;
 use seriatim::source::{Install, Shape};
 use seriatim_sqlite::{
-    Capture, Horizon, Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteQueue, SqliteStore,
-    Unit, WindowCapture, in_transaction,
+    Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteQueue, SqliteStore, WindowCapture,
+    in_transaction,
 };
 
 use super::backend::BackendStore;
-use super::{Address, Backend, Database, Kind, OpenStore, QueueBackend, SourceBackend, Sql};
+use super::{Address, Backend, Database, Kind, OpenStore, QueueBackend, SourceBackend, Sql, asked};
 use crate::commands::once::Form;
-use crate::config::{CaptureKind, FeedConfig, HorizonKind, QueueConfig, TimeUnit, WindowConfig};
+use crate::config::{CaptureKind, FeedConfig, QueueConfig, WindowConfig};
 use crate::error::{Error, Result};
 
 pub const KIND: Kind = Kind { schemes: &["sqlite"], read };
@@ -156,13 +156,7 @@ impl SourceBackend for Sqlite {
             (CaptureKind::Log, _) => source.log(&feed.table),
             _ => source.journal(&feed.table),
         };
-        let capture = capture.named(feed.name.clone()).partitions(feed.partitions).every(feed.every);
-        let capture = feed.filter.iter().fold(capture, |capture, filter| capture.filter(filter));
-        let capture = feed.columns.iter().cloned().fold(capture, Capture::columns);
-        let capture = match &feed.key {
-            Some(columns) => capture.key(columns.clone()),
-            None => capture,
-        };
+        let capture = capture.asked(asked(feed));
         Arc::new(match (feed.capture, feed.deletes) {
             (CaptureKind::Log, true) => capture.with_deletes(),
             _ => capture,
@@ -242,23 +236,8 @@ fn window(source: &Source, feed: &FeedConfig, settings: &WindowConfig) -> Window
         Some(query) => source.window_of_query(query, changed_at),
         None => source.window(&feed.table, changed_at),
     };
-    let unit = unit.map(|unit| match unit {
-        TimeUnit::Seconds => Unit::Seconds,
-        TimeUnit::Milliseconds => Unit::Milliseconds,
-        TimeUnit::Microseconds => Unit::Microseconds,
-    });
-    let horizon = match horizon {
-        HorizonKind::Exact => Horizon::Exact,
-        HorizonKind::Buffer => Horizon::Buffer,
-    };
-    let window =
-        window.named(feed.name.clone()).partitions(feed.partitions).every(feed.every).horizon(horizon);
-    let window =
-        window.buffer(rules.buffer).stale_age(rules.stale_age).excessive_count(rules.excessive_count);
-    let window = feed.filter.iter().fold(window, |window, filter| window.filter(filter));
-    let window = feed.columns.iter().cloned().fold(window, WindowCapture::columns);
-    let window = unit.into_iter().fold(window, WindowCapture::unit);
-    feed.key.iter().cloned().fold(window, WindowCapture::key)
+    let window = window.asked(asked(feed)).rules(*rules).horizon(*horizon);
+    unit.iter().copied().fold(window, WindowCapture::unit)
 }
 
 /// The path without links; of a file that does not exist yet, its folder's path without links, and the file's name.

@@ -37,17 +37,14 @@ mod clock;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
-
-use seriatim::name::FeedName;
 
 use crate::database::Database;
 use crate::error::PostgresError;
 use crate::sequencer::Sequencer;
 use kind::{Base, Capturing};
-use names::Kind;
 use sentences::Names;
-use settings::Settings;
+use seriatim::backend::Kind;
+use settings::{EVERY, Settings};
 
 pub use clock::SourceClock;
 pub use window::{Horizon, Unit, WindowCapture};
@@ -124,7 +121,7 @@ impl Capture {
         let base = Base {
             database: source.database.clone(),
             sequencer: source.sequencer.clone(),
-            settings: Settings::new(kind, names),
+            settings: Settings::new(kind, names, EVERY),
         };
         let kind: Box<dyn Capturing> = match kind {
             Kind::Journal => Box::new(journal::Journal::default()),
@@ -133,61 +130,20 @@ impl Capture {
         Capture { base, kind, known: AtomicU64::new(0) }
     }
 
-    /// The feed's name; the table's unless told otherwise.
-    pub fn named(mut self, name: FeedName) -> Self {
-        self.base.settings.names.feed = name;
-        self
-    }
-
-    /// The columns that tell objects apart; the primary key unless told otherwise.
-    ///
-    /// A log needs columns that name one row: the primary key, or a unique index without NULLs.
-    pub fn key(mut self, columns: Vec<String>) -> Self {
-        self.base.settings.key = Some(columns);
-        self
-    }
-
-    /// Into how many partitions the feed is sliced; 16 unless told otherwise.
-    pub fn partitions(mut self, partitions: u32) -> Self {
-        self.base.settings.partitions = partitions.max(1);
-        self
-    }
-
     /// It is meant to begin with the rows that exist: [`Install::check`](seriatim::source::Install::check) then also says
     /// whether they can be read.
     pub fn with_existing_rows(mut self) -> Self {
         self.base.settings.with_existing = true;
         self
     }
-
-    /// A log delivers deletes too. A journal always does.
-    pub fn with_deletes(mut self) -> Self {
-        self.base.settings.deletes = true;
-        self
-    }
-
-    /// Only rows for which this expression on their columns holds, as if the table had no others: a row that comes to match is
-    /// an insert, one that matches no more is a delete. A log, which does not know what rows were, passes over those that do not
-    /// match, or has a delete of each when it delivers deletes.
-    ///
-    /// It is asked when changes are read, so another one can be given at any time. It must be about the row's own columns alone.
-    pub fn filter(mut self, expression: &str) -> Self {
-        self.base.settings.filter = Some(expression.to_owned());
-        self
-    }
-
-    /// Only these columns, and those of the key; all unless told otherwise.
-    pub fn columns(mut self, columns: Vec<String>) -> Self {
-        self.base.settings.columns = Some(columns);
-        self
-    }
-
-    /// How often an idle feed looks for changes when nobody tells it; every 250 ms unless told otherwise.
-    pub fn every(mut self, interval: Duration) -> Self {
-        self.base.settings.every = interval;
-        self
-    }
 }
+
+seriatim::table_builder!(
+    Capture,
+    base.settings,
+    unique: "A log needs columns that name one row: the primary key, or a unique index without NULLs.",
+    every: "250 ms"
+);
 
 impl std::fmt::Debug for Capture {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,23 +1,5 @@
 //! Names: of tables as users write them, and of what a capture puts into the database.
 
-/// Which capture it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Every change, with the row before and after.
-    Journal,
-    /// The latest state of each key.
-    Log,
-}
-
-impl Kind {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Kind::Journal => "journal",
-            Kind::Log => "log",
-        }
-    }
-}
-
 /// A name as SQL wants it, whatever is in it.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))

@@ -8,11 +8,11 @@ use seriatim::source::Consumer;
 use tokio_postgres::Row;
 
 use super::fault::Fault;
-use super::names::Kind;
 use super::sentences::Names;
 use super::table::{Column, Table};
 use crate::database::Database;
 use crate::migrate::{Component, Upgrade};
+use seriatim::backend::Kind;
 
 const CAPTURE_FIND: &str = include_str!("../../queries/capture_find.sql");
 const CAPTURE_READ: &str = include_str!("../../queries/capture_read.sql");

@@ -7,13 +7,13 @@ use seriatim::source::{Consumer, Start};
 
 use super::fault::Fault;
 use super::journal::flight::CHANGES;
-use super::names::Kind;
 use super::position::Place;
 use super::registry::{self, Registration};
 use super::sentences::Names;
 use super::slices;
 use super::sql::{NOW_MS, any};
 use super::watched::Watched;
+use seriatim::backend::Kind;
 
 const INSERT: &str = include_str!("../../queries/consumer_insert.sql");
 const BEGINS: &str = include_str!("../../queries/consumer_begins.sql");

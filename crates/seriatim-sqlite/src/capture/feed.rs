@@ -14,7 +14,6 @@ use super::Capture;
 use super::fault::{Fault, run};
 use super::install::{self, write};
 use super::log::seed;
-use super::names::Kind;
 use super::position::Place;
 use super::reader::{LeftOver, Outcome, check_live, locked};
 use super::registry::{self, COMPONENT, Registration};
@@ -24,6 +23,7 @@ use super::table::{self, Table};
 use super::watched::{Watched, checked_key, delivered, gone};
 use super::{books, consumers, lag, prune};
 use crate::migrate::migrate;
+use seriatim::backend::Kind;
 
 /// How often the schema may change under a read before it gives up for now.
 const SCHEMA_CHANGES: usize = 5;

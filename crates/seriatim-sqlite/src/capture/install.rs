@@ -4,7 +4,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::fault::Fault;
 use super::journal::flight::Flight;
-use super::names::{Edition, Kind, Objects};
+use super::names::{Edition, Objects};
 use super::registry::{self, COMPONENT};
 use super::settings::Settings;
 use super::sql::literal;
@@ -12,6 +12,7 @@ use super::table::Table;
 use super::watched::{Suspect, Watched, checked_key};
 use super::{journal, log};
 use crate::migrate;
+use seriatim::backend::Kind;
 
 const DELETE: &str = include_str!("../../queries/capture_delete.sql");
 const COUNT: &str = include_str!("../../queries/capture_count.sql");

@@ -9,13 +9,14 @@ use seriatim::value::Key;
 use super::consumers::now;
 use super::fault::Fault;
 use super::journal::flight::CHANGES;
-use super::names::{Kind, Objects};
+use super::names::Objects;
 use super::position::Place;
 use super::registry;
 use super::settings::Settings;
 use super::slices::Stepped;
 use super::sql::list;
 use super::watched::Watched;
+use seriatim::backend::Kind;
 
 const STALE: &str = include_str!("../../queries/consumer_stale.sql");
 

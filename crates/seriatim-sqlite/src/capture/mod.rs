@@ -40,16 +40,14 @@ mod clock;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
 
-use seriatim::name::FeedName;
 use seriatim::source::SourceError;
 use tokio::sync::OnceCell;
 
 use crate::database::{Access, Database};
-use names::Kind;
 use reader::SharedReader;
 use sentences::Names;
+use seriatim::backend::Kind;
 use settings::Settings;
 use shown::Shown;
 
@@ -125,54 +123,6 @@ impl Capture {
         }
     }
 
-    /// The feed's name; the table's unless told otherwise.
-    pub fn named(mut self, name: FeedName) -> Self {
-        self.settings.names.feed = name;
-        self
-    }
-
-    /// The columns that tell objects apart; the primary key unless told otherwise.
-    ///
-    /// A log needs columns that name one row: the primary key, or a UNIQUE constraint without NULLs.
-    pub fn key(mut self, columns: Vec<String>) -> Self {
-        self.settings.key = Some(columns);
-        self
-    }
-
-    /// Into how many partitions the feed is sliced; 16 unless told otherwise.
-    pub fn partitions(mut self, partitions: u32) -> Self {
-        self.settings.partitions = partitions.max(1);
-        self
-    }
-
-    /// A log delivers deletes too. A journal always does.
-    pub fn with_deletes(mut self) -> Self {
-        self.settings.deletes = true;
-        self
-    }
-
-    /// Only rows for which this expression on their columns holds, as if the table had no others: a row that comes to match is
-    /// an insert, one that matches no more is a delete. A log, which does not know what rows were, passes over those that do not
-    /// match, or has a delete of each when it delivers deletes.
-    ///
-    /// It is asked when changes are read, so another one can be given at any time. It must be about the row's own columns alone.
-    pub fn filter(mut self, expression: &str) -> Self {
-        self.settings.filter = Some(expression.to_owned());
-        self
-    }
-
-    /// Only these columns, and those of the key; all unless told otherwise.
-    pub fn columns(mut self, columns: Vec<String>) -> Self {
-        self.settings.columns = Some(columns);
-        self
-    }
-
-    /// How often an idle feed looks for changes; every 50 ms unless told otherwise.
-    pub fn every(mut self, interval: Duration) -> Self {
-        self.settings.every = interval;
-        self
-    }
-
     /// A connection that cannot write.
     async fn looking(&self) -> Result<Database, SourceError> {
         Ok(Database::open(&self.settings.path, Access::Read).await?)
@@ -192,3 +142,10 @@ impl Capture {
         Ok(self.writing.get_or_try_init(open).await?)
     }
 }
+
+seriatim::table_builder!(
+    Capture,
+    settings,
+    unique: "A log needs columns that name one row: the primary key, or a UNIQUE constraint without NULLs.",
+    every: "50 ms"
+);

@@ -1,30 +1,9 @@
 //! The names of what a capture puts into the user's file. All of them begin with `seriatim_`.
 
 use serde::{Deserialize, Serialize};
+use seriatim::backend::Kind;
 
 use super::table::Table;
-
-/// Which capture it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Every change, with the row before and after.
-    Journal,
-    /// The latest state of each key.
-    Log,
-}
-
-impl Kind {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Kind::Journal => "journal",
-            Kind::Log => "log",
-        }
-    }
-
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        [Kind::Journal, Kind::Log].into_iter().find(|kind| kind.as_str() == text)
-    }
-}
 
 /// How triggers are made. Older ones are made anew when a feed opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,11 +8,12 @@ use super::consumers::now;
 use super::fault::Fault;
 use super::install::{self, write};
 use super::lag::STALE_AFTER_MS;
-use super::names::{Kind, Objects};
+use super::names::Objects;
 use super::position::Place;
 use super::registry::{self, Registration};
 use super::sentences::Names;
 use super::watched::Watched;
+use seriatim::backend::Kind;
 
 const CONSUMED: &str = include_str!("../../queries/consumer_consumed.sql");
 const SLOWEST: &str = include_str!("../../queries/consumer_min.sql");

@@ -12,13 +12,13 @@ use super::journal::backfill::{self, Chunk, FirstChanges};
 use super::journal::live::{self, Span};
 use super::log::read::{self as log, Deletes};
 use super::log::seed;
-use super::names::Kind;
 use super::position::{BackfillPlace, Group, Place};
 use super::registry;
 use super::settings::Settings;
 use super::sieve::Sieve;
 use super::slices::Slices;
 use super::watched::{self, Shared, Watched};
+use seriatim::backend::Kind;
 
 /// What is known from one call to the next. Only the connections' threads lock it.
 #[derive(Debug, Default)]

@@ -6,10 +6,11 @@ use seriatim::source::{Consumer, SourceError};
 
 use super::fault::Fault;
 use super::journal::flight::CHANGES;
-use super::names::{Kind, Objects};
+use super::names::Objects;
 use super::sentences::Names;
 use super::table::Known;
 use crate::migrate::{Component, version};
+use seriatim::backend::Kind;
 
 const CAPTURE_READ: &str = include_str!("../../queries/capture_read.sql");
 const CAPTURE_LIST: &str = include_str!("../../queries/capture_list.sql");

@@ -9,13 +9,14 @@ use seriatim::value::Columns;
 use super::chosen::{self, Chosen};
 use super::fault::Fault;
 use super::key_columns::key_columns;
-use super::names::{Edition, Kind, Objects};
+use super::names::{Edition, Objects};
 use super::registry::{self, Entry, Triggers};
 use super::sentences::Names;
 use super::settings::Settings;
 use super::sieve::{Compared, Sieve, collation, encoding};
 use super::table::{self, Column, Indexed, Table};
 use super::users_triggers::{self, UsersTrigger};
+use seriatim::backend::Kind;
 
 /// A capture that is installed, and its table as it is now.
 #[derive(Clone, Debug)]

@@ -3,9 +3,11 @@
 //!
 //! Programs need none of it, and it may change with any version.
 
+mod capture;
 mod names;
 mod similar;
 
+pub use capture::{Asked, Kind, TableSettings};
 pub use names::{Names, attention};
 pub use similar::most_similar;
 

@@ -14,7 +14,7 @@ fn every_setting_of_a_window_is_read() {
     let feed = totals(&smallest);
     assert_eq!((feed.capture, feed.partitions, feed.deletes), (CaptureKind::Window, 1, false));
     let window = feed.window.unwrap();
-    assert_eq!((window.changed_at.as_str(), window.unit, window.horizon), ("at", None, HorizonKind::Exact));
+    assert_eq!((window.changed_at.as_str(), window.unit, window.horizon), ("at", None, Horizon::Exact));
     assert_eq!((window.rules.buffer, window.rules.stale_age), (Duration::from_secs(5), Age::Infinite));
     assert_eq!((window.rules.excessive_count.get(), window.query), (1000, None));
     let all = r#""window"
@@ -28,7 +28,7 @@ fn every_setting_of_a_window_is_read() {
         key = ["id"]"#;
     let feed = totals(&SMALLEST.replace("\"journal\"", all).replace("table = \"orders\"", ""));
     let window = feed.window.unwrap();
-    assert_eq!((window.unit, window.horizon), (Some(TimeUnit::Microseconds), HorizonKind::Buffer));
+    assert_eq!((window.unit, window.horizon), (Some(Unit::Microseconds), Horizon::Buffer));
     assert_eq!(window.rules.stale_age, Age::Of(Duration::from_secs(30 * 24 * 3600)));
     assert_eq!((window.rules.excessive_count.get(), window.query.as_deref()), (7, Some("select 1")));
     assert_eq!(window.rules.buffer, Duration::from_millis(10));

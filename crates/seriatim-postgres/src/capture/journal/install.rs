@@ -6,7 +6,6 @@ use seriatim::source::{Consumer, Start};
 
 use super::super::fault::Fault;
 use super::super::kind::{Base, Wrong};
-use super::super::names::Kind;
 use super::super::registry::{self, Known, Registration};
 use super::super::table::Table;
 use super::backfill;
@@ -14,6 +13,7 @@ use super::position::{Filling, Live, Place};
 use super::triggers::Journal;
 use super::watched::{Watched, note_made};
 use crate::migrate::{self, migrate};
+use seriatim::backend::Kind;
 
 const PATIENCE: &str = include_str!("../../../queries/lock_patience.sql");
 const TURN_PATIENCE: &str = include_str!("../../../queries/turn_patience.sql");

@@ -8,11 +8,11 @@ use tokio_postgres::Row;
 
 use super::super::fault::Fault;
 use super::super::kind::Base;
-use super::super::names::Kind;
 use super::super::registry::{self, Entry, Known, Made};
 use super::super::sentences::Names;
 use super::super::table::Table;
 use super::triggers::Journal;
+use seriatim::backend::Kind;
 
 const TRIGGERS: &str = include_str!("../../../queries/journal_triggers.sql");
 const FINGERPRINT: &str = include_str!("../../../queries/table_fingerprint.sql");

@@ -10,12 +10,13 @@ use super::books::{COMPONENT, State, consumer_name, fill, head, place};
 use super::place::{Place, Rows};
 use crate::capture::fault::Fault;
 use crate::capture::kind::{Base, Wrong};
-use crate::capture::names::{Kind, literal, quoted};
+use crate::capture::names::{literal, quoted};
 use crate::capture::patience::in_the_way;
 use crate::capture::registry::{self, Known, Registration};
 use crate::capture::table::Table;
 use crate::database::Client;
 use crate::migrate;
+use seriatim::backend::Kind;
 
 const SUCCEED: &str = include_str!("../../../queries/log_succeed.sql");
 const SINCE: &str = include_str!("../../../queries/log_since.sql");

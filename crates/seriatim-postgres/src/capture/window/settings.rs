@@ -8,9 +8,6 @@ pub use seriatim::backend::rows::Horizon;
 
 use super::super::sentences::Names;
 
-/// How often an idle feed looks, unless told otherwise.
-pub(super) const EVERY: Duration = Duration::from_millis(250);
-
 /// Rows that do not rest are not looked for more often than this, however short the buffer is: each look reads the keys of all
 /// rows that are too young.
 const LEAST_PATIENCE: Duration = Duration::from_millis(500);

@@ -196,11 +196,11 @@ fn select(watched: &Watched, after: bool) -> String {
 mod tests {
     use super::*;
     use crate::capture::install;
-    use crate::capture::names::Kind;
     use crate::capture::registry::COMPONENT;
     use crate::capture::sentences::Names;
     use crate::capture::settings::Settings;
     use crate::migrate::migrate;
+    use seriatim::backend::Kind;
     use std::path::Path;
 
     fn plan(schema: &str, after: bool) -> Vec<String> {

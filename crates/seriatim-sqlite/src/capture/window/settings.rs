@@ -10,9 +10,6 @@ use super::super::sentences::Names;
 use super::moment::resolution;
 use super::place::Spelling;
 
-/// How often an idle feed looks, unless told otherwise.
-pub(super) const EVERY: Duration = Duration::from_millis(50);
-
 /// What a window was asked to be. Without a unit, its column has texts.
 pub(super) type Settings = rows::Settings<Names>;
 
