@@ -17,7 +17,7 @@ use self::parts::{Ended, Parts};
 use crate::args::Run;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
-use crate::metrics::{Measured, Metrics};
+use crate::metrics::{Measured, Metrics, Of};
 use crate::setup::{self, Guarantee};
 use crate::{databases, handlers, signals};
 
@@ -43,11 +43,20 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     let workers = queues::Workers::prepare(&queues, config, &name, &closed, &mut open).await?;
     let mut parts = Parts::new();
     let hosting = match feeds.is_empty() {
-        true => {
-            tell_of_missing_metrics(arguments);
-            None
-        }
+        true => None,
         false => Some(Hosting::start(config, arguments, &name, feeds, &closed, &mut open, &mut parts).await?),
+    };
+    // Served until the end.
+    let _metrics = match arguments.metrics {
+        Some(address) => {
+            let of_feeds = hosting.iter().flat_map(|hosting| hosting.measured.iter().cloned());
+            let measured = of_feeds.chain(workers.measured()).collect();
+            Some(
+                Metrics::serve(address, hosting.as_ref().map(|hosting| hosting.store.clone()), measured)
+                    .await?,
+            )
+        }
+        None => None,
     };
     workers.add_to(&mut parts, arguments.once);
     let ending = async {
@@ -64,20 +73,11 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     ran
 }
 
-/// Queues keep their own books: without other feeds, nobody asks the store.
-fn tell_of_missing_metrics(arguments: &Run) {
-    if arguments.metrics.is_some() {
-        tracing::warn!(
-            "no metrics are served: queues have none; `seriatim queue inspect` shows what is in them"
-        );
-    }
-}
-
 /// The feeds that are no queues, while they run.
 struct Hosting {
     stats: Vec<(FeedName, Arc<Stats>)>,
-    // Served until the end.
-    _metrics: Option<Metrics>,
+    measured: Vec<Measured>,
+    store: Arc<dyn Store>,
     _backfills: JoinSet<()>,
 }
 
@@ -113,14 +113,11 @@ impl Hosting {
             host = host.feed_with(capture, handling, settings(feed));
         }
         let stats = host.stats();
-        let metrics = match arguments.metrics {
-            Some(address) => {
-                let measured = captures.into_iter().zip(&stats);
-                let measured = measured.map(|(feed, (_, stats))| Measured { feed, stats: Arc::clone(stats) });
-                Some(Metrics::serve(address, store.shared(), measured.collect()).await?)
-            }
-            None => None,
+        let measure = |(feed, (_, stats)): (_, &(FeedName, Arc<Stats>))| Measured {
+            of: Of::Feed(feed),
+            stats: Arc::clone(stats),
         };
+        let measured = captures.into_iter().zip(&stats).map(measure).collect();
         let (told, once) = (parts.told(), arguments.once);
         parts.add(async move {
             let ran = match once {
@@ -129,7 +126,7 @@ impl Hosting {
             };
             ended(ran)
         });
-        Ok(Hosting { stats, _metrics: metrics, _backfills: backfills })
+        Ok(Hosting { stats, measured, store: store.shared(), _backfills: backfills })
     }
 
     fn tell_counts(&self) {

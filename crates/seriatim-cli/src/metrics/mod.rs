@@ -7,9 +7,10 @@ mod snapshot;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use seriatim::Store;
 use seriatim::host::Stats;
+use seriatim::queue::Queue;
 use seriatim::source::Feed;
+use seriatim::{FeedName, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -18,16 +19,29 @@ use crate::error::{Error, Result};
 /// A feed that is measured.
 #[derive(Clone)]
 pub struct Measured {
-    pub feed: Arc<dyn Feed>,
+    pub of: Of,
     pub stats: Arc<Stats>,
+}
+
+/// What is asked for the lag.
+#[derive(Clone)]
+pub enum Of {
+    /// The feed's source, from where its checkpoints in the store are.
+    Feed(Arc<dyn Feed>),
+    /// The queue itself.
+    Queue(FeedName, Arc<dyn Queue>),
 }
 
 /// The metrics of one run. They are served until this is dropped.
 pub struct Metrics(JoinHandle<()>);
 
 impl Metrics {
-    /// Serves them at this address.
-    pub async fn serve(address: SocketAddr, store: Arc<dyn Store>, feeds: Vec<Measured>) -> Result<Self> {
+    /// Serves them at this address. The store is that of the feeds that are no queues.
+    pub async fn serve(
+        address: SocketAddr,
+        store: Option<Arc<dyn Store>>,
+        feeds: Vec<Measured>,
+    ) -> Result<Self> {
         let cannot = |error: std::io::Error| {
             Error::failed(format!("metrics cannot be served at {address}: {error}"))
                 .help("give --metrics another address or port; port 0 takes any that is free")

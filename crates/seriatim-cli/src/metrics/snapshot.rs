@@ -1,14 +1,17 @@
 //! What is measured, at one moment.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seriatim::host::Latency;
+use seriatim::host::{Latency, Stats};
 use seriatim::lease::{LeaseView, View};
-use seriatim::source::{Cursor, Lag};
+use seriatim::queue::Queue;
+use seriatim::source::{Cursor, Feed, Lag};
+use seriatim::store::StoreError;
 use seriatim::{FeedName, Partition, Store};
 
-use super::Measured;
+use super::{Measured, Of};
 use crate::commands::owners::owner_of;
 
 /// Whoever asks gets an answer within this time; what is not known by then is left out.
@@ -16,7 +19,7 @@ const WITHIN: Duration = Duration::from_secs(5);
 
 /// Where it is measured.
 pub struct Source {
-    pub store: Arc<dyn Store>,
+    pub store: Option<Arc<dyn Store>>,
     pub feeds: Vec<Measured>,
 }
 
@@ -54,41 +57,50 @@ pub struct PartitionSnapshot {
 
 impl Source {
     pub async fn snapshot(&self) -> Vec<FeedSnapshot> {
-        let names: Vec<FeedName> = self.feeds.iter().map(|measured| measured.feed.name().clone()).collect();
-        let view = match tokio::time::timeout(WITHIN, self.store.view(&names)).await {
-            Ok(Ok(view)) => view,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the metrics are without the lag: the store cannot be asked");
-                View::default()
-            }
-            Err(_) => {
-                tracing::warn!("the metrics are without the lag: the store does not answer");
-                View::default()
-            }
-        };
+        let view = self.view().await.unwrap_or_default();
         let mut feeds = Vec::with_capacity(self.feeds.len());
-        for measured in &self.feeds {
-            feeds.push(of_feed(measured, &view).await);
+        for Measured { of, stats } in &self.feeds {
+            let (name, partitions) = match of {
+                Of::Feed(feed) => (feed.name(), of_feed(&**feed, &view).await),
+                Of::Queue(name, queue) => (name, of_queue(name, &**queue).await.into_iter().collect()),
+            };
+            let (name, counts) = (name.clone(), counts(stats));
+            feeds.push(FeedSnapshot { name, counts, latency: stats.latency(), partitions });
         }
         feeds
     }
+
+    async fn view(&self) -> Option<View> {
+        let name = |measured: &Measured| match &measured.of {
+            Of::Feed(feed) => Some(feed.name().clone()),
+            Of::Queue(..) => None,
+        };
+        let names: Vec<FeedName> = self.feeds.iter().filter_map(name).collect();
+        asked("store", self.store.as_ref()?.view(&names)).await
+    }
 }
 
-async fn of_feed(Measured { feed, stats }: &Measured, view: &View) -> FeedSnapshot {
-    let leases: Vec<&LeaseView> = view.leases.iter().filter(|lease| lease.id.feed == *feed.name()).collect();
-    let cursor = |lease: &&LeaseView| Cursor { partition: lease.id.partition, after: lease.position.clone() };
-    let cursors: Vec<Cursor> = leases.iter().map(cursor).collect();
-    let lags = match tokio::time::timeout(WITHIN, feed.lag(&cursors)).await {
-        Ok(Ok(lags)) => lags,
+/// The answer, if it comes in time. What is missing without it is said.
+async fn asked<T, E: Display>(whom: &str, asking: impl Future<Output = Result<T, E>>) -> Option<T> {
+    match tokio::time::timeout(WITHIN, asking).await {
+        Ok(Ok(answer)) => Some(answer),
         Ok(Err(error)) => {
-            tracing::warn!(feed = %feed.name(), %error, "the metrics are without the lag: the source cannot be asked");
-            Vec::new()
+            tracing::warn!(%error, "the metrics are without the lag: the {whom} cannot be asked");
+            None
         }
         Err(_) => {
-            tracing::warn!(feed = %feed.name(), "the metrics are without the lag: the source does not answer");
-            Vec::new()
+            tracing::warn!("the metrics are without the lag: the {whom} does not answer");
+            None
         }
-    };
+    }
+}
+
+async fn of_feed(feed: &dyn Feed, view: &View) -> Vec<PartitionSnapshot> {
+    let name = feed.name();
+    let leases: Vec<&LeaseView> = view.leases.iter().filter(|lease| lease.id.feed == *name).collect();
+    let cursor = |lease: &&LeaseView| Cursor { partition: lease.id.partition, after: lease.position.clone() };
+    let cursors: Vec<Cursor> = leases.iter().map(cursor).collect();
+    let lags = asked(&format!("source of feed {name}"), feed.lag(&cursors)).await.unwrap_or_default();
     let lags = lags.into_iter().chain(std::iter::repeat(Lag { changes: None, seconds: None }));
     let partitions = leases.iter().zip(lags).map(|(lease, lag)| PartitionSnapshot {
         partition: lease.id.partition,
@@ -96,7 +108,23 @@ async fn of_feed(Measured { feed, stats }: &Measured, view: &View) -> FeedSnapsh
         changes: lag.changes,
         seconds: lag.seconds,
     });
-    let counts = Counts {
+    partitions.collect()
+}
+
+/// A queue is shown as one partition, as in `status`; it is owned when anybody works on it.
+async fn of_queue(name: &FeedName, queue: &dyn Queue) -> Option<PartitionSnapshot> {
+    let asking = async { Ok::<_, StoreError>((queue.workers().await?, queue.backlog().await?)) };
+    let (workers, backlog) = asked(&format!("queue {name}"), asking).await?;
+    Some(PartitionSnapshot {
+        partition: Partition(0),
+        owned: !workers.is_empty(),
+        changes: Some(backlog.events),
+        seconds: backlog.seconds,
+    })
+}
+
+fn counts(stats: &Stats) -> Counts {
+    Counts {
         handled: stats.handled(),
         failed: stats.failures(),
         parked: stats.parked(),
@@ -105,11 +133,5 @@ async fn of_feed(Measured { feed, stats }: &Measured, view: &View) -> FeedSnapsh
         checkpoints: stats.checkpoints(),
         acquired: stats.acquired(),
         lost: stats.lost(),
-    };
-    FeedSnapshot {
-        name: feed.name().clone(),
-        counts,
-        latency: stats.latency(),
-        partitions: partitions.collect(),
     }
 }

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::process::Child;
 
 use crate::handling::eventually;
+use crate::queues::Works;
 use crate::shop::Shop;
 
 /// A host that serves metrics; killed when the test ends.
@@ -127,4 +128,26 @@ fn clients_that_send_no_request_keep_nobody_out() {
     let mut last = half_open.last().unwrap();
     last.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
     assert!(last.read_to_string(&mut answer).is_ok(), "it is not let go");
+}
+
+#[test]
+fn queues_have_the_metrics_of_feeds() {
+    for works in Works::everywhere() {
+        works.refuse_poison();
+        works.push("work:1", &["1", "2"]).expect(0, &[]);
+        works.push("work:2", &[r#""poison""#, "3"]).expect(0, &[]);
+        let host = Measured::start(&works.shop, "anna");
+        for line in [
+            r#"seriatim_changes_handled_total{feed="works"} 2"#,
+            r#"seriatim_attempts_failed_total{feed="works"} 2"#,
+            r#"seriatim_changes_redelivered_total{feed="works"} 1"#,
+            r#"seriatim_changes_parked_total{feed="works"} 1"#,
+            r#"seriatim_leases_acquired_total{feed="works"} 2"#,
+            r#"seriatim_commit_to_handled_seconds_count{feed="works"} 2"#,
+            r#"seriatim_lag_changes{feed="works",partition="0"} 2.0"#,
+            r#"seriatim_partition_owned{feed="works",partition="0"} 1.0"#,
+        ] {
+            host.until(line);
+        }
+    }
 }

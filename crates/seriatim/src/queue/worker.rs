@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use super::{Event, Queue};
 use crate::handler::{Failure, Retry};
-use crate::host::LeaseSettings;
+use crate::host::{LeaseSettings, Stats};
 use crate::name::{BadName, HostName};
 use crate::store::StoreError;
 
@@ -132,12 +132,20 @@ pub struct Worker {
     name: String,
     queue: Arc<dyn Queue>,
     settings: WorkerSettings,
+    stats: Arc<Stats>,
 }
 
 impl Worker {
     /// A worker of this name, unlike any other's.
     pub fn new(name: &str, queue: Arc<dyn Queue>) -> Self {
-        Worker { name: name.to_owned(), queue, settings: WorkerSettings::default() }
+        let (settings, stats) = (WorkerSettings::default(), Arc::default());
+        Worker { name: name.to_owned(), queue, settings, stats }
+    }
+
+    /// What it counts while it works, as a host does for a feed. An object that it holds counts as a lease, and what it records as sent as a
+    /// checkpoint.
+    pub fn stats(&self) -> Arc<Stats> {
+        Arc::clone(&self.stats)
     }
 
     /// With these settings.

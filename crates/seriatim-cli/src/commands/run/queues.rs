@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use seriatim::HostName;
-use seriatim::queue::{Ended as Done, Worker, WorkerError, WorkerSettings};
+use seriatim::queue::{Ended as Done, Queue, Worker, WorkerError, WorkerSettings};
+use seriatim::{FeedName, HostName};
 use tokio::sync::Notify;
 
 use super::parts::{Ended, Parts};
@@ -11,9 +11,18 @@ use crate::config::{Config, QueueConfig};
 use crate::databases;
 use crate::error::{Error, Result};
 use crate::handlers::{self, HandledEvents, Open};
+use crate::metrics::{Measured, Of};
 
 /// The workers of this host.
-pub struct Workers(Vec<(String, Worker, HandledEvents)>);
+pub struct Workers(Vec<Working>);
+
+/// One of them.
+struct Working {
+    feed: FeedName,
+    queue: Arc<dyn Queue>,
+    worker: Worker,
+    handler: HandledEvents,
+}
 
 impl Workers {
     /// Opens the queues and their handlers.
@@ -32,17 +41,26 @@ impl Workers {
                 .check_source()
                 .await
                 .map_err(|error| error.about(&format!("feed {}", queue.name)))?;
-            let worker =
-                Worker::new(host.as_str(), databases::queue(queue).await?).settings(settings(queue, config));
+            let opened = databases::queue(queue).await?;
+            let worker = Worker::new(host.as_str(), Arc::clone(&opened)).settings(settings(queue, config));
             match queue.once {
                 Some(_) => tracing::info!(feed = %queue.name, "{}", handlers::WITH_A_LEDGER),
                 None => {
                     tracing::info!(feed = %queue.name, "at-least-once: after a crash an event may be sent again, the same byte for byte")
                 }
             }
-            workers.push((queue.name.to_string(), worker, handler));
+            workers.push(Working { feed: queue.name.clone(), queue: opened, worker, handler });
         }
         Ok(Workers(workers))
+    }
+
+    /// What is measured of them.
+    pub fn measured(&self) -> Vec<Measured> {
+        let measured = |working: &Working| Measured {
+            of: Of::Queue(working.feed.clone(), Arc::clone(&working.queue)),
+            stats: working.worker.stats(),
+        };
+        self.0.iter().map(measured).collect()
     }
 
     /// Works until nothing is left.
@@ -54,14 +72,14 @@ impl Workers {
 
     /// Adds each worker to the parts of the host; with `once`, they work until nothing is left.
     pub fn add_to(self, parts: &mut Parts, once: bool) {
-        for (feed, worker, handler) in self.0 {
+        for Working { feed, worker, handler, .. } in self.0 {
             let told = parts.told();
             parts.add(async move {
                 let ran = match once {
                     true => worker.drain_until(handler, told).await,
                     false => worker.run_until(handler, told).await,
                 };
-                ended(&feed, ran)
+                ended(feed.as_str(), ran)
             });
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,12 +10,13 @@ use tokio::sync::{Mutex, RwLock, watch};
 use tokio::time::Instant;
 
 use super::run::Until;
-use super::{Ended, Sender, WorkerSettings};
+use super::{Sender, WorkerSettings};
 use crate::clock;
 use crate::handler::Failure;
+use crate::host::Stats;
 use crate::lease::{Joined, Trust};
 use crate::name::Epoch;
-use crate::queue::{Action, Answer, Event, Hold, Lane, Queue, Take, WorkerSession};
+use crate::queue::{Action, Answer, Event, Hold, Lane, Next, Queue, Take, WorkerSession};
 use crate::store::StoreError;
 
 /// How long a lane waits after the queue did not answer.
@@ -47,9 +47,7 @@ pub(super) struct Life {
     trust: Trust,
     /// When the first sign of life after joining is due.
     pub(super) first_beat: Instant,
-    sent: AtomicU64,
-    parked: AtomicU64,
-    failures: AtomicU64,
+    stats: Arc<Stats>,
 }
 
 #[derive(Default)]
@@ -66,6 +64,7 @@ impl Life {
         joined: Joined<WorkerSession>,
         settings: WorkerSettings,
         until: Until,
+        stats: Arc<Stats>,
     ) -> Arc<Self> {
         let Joined { session, asked } = joined;
         let trust = Trust::begin(settings.leases.trust(), asked);
@@ -81,9 +80,7 @@ impl Life {
             known: StdMutex::default(),
             trust,
             first_beat,
-            sent: AtomicU64::new(0),
-            parked: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
+            stats,
         })
     }
 
@@ -108,7 +105,9 @@ impl Life {
 
     /// The session was replaced.
     pub(super) fn lost(&self) {
-        self.move_to(Phase::Lost);
+        if self.move_to(Phase::Lost) {
+            self.known().epochs.iter().for_each(|_| self.stats.count_lost());
+        }
     }
 
     /// Trying again is no use: the worker stops, and says why.
@@ -116,12 +115,6 @@ impl Life {
         if self.move_to(Phase::Stopped(why.clone())) {
             tracing::error!(worker = %self.session.worker, "stops: {why}");
         }
-    }
-
-    pub(super) fn add_to(&self, total: &mut Ended) {
-        total.sent += self.sent.load(Ordering::Relaxed);
-        total.parked += self.parked.load(Ordering::Relaxed);
-        total.failures += self.failures.load(Ordering::Relaxed);
     }
 
     /// Gives a sign of life, and finds what is held without a lane knowing it.
@@ -183,7 +176,10 @@ impl Life {
             // What the queue is asked to do is never given up halfway: whether it happened must be learnt, or found out.
             let more = match lane.action() {
                 Action::Take => self.take(&mut lane, &mut phase).await,
-                Action::Send { event, .. } => self.send(&mut lane, event, &*sender, &mut phase).await,
+                Action::Send { event, attempt } => {
+                    self.stats.count_redelivered(u64::from(attempt > 1));
+                    self.send(&mut lane, event, &*sender, &mut phase).await
+                }
                 Action::Pause(pause) => self.pause(&mut lane, pause, &mut phase).await,
                 Action::Stop { why } => {
                     self.stop(why);
@@ -245,6 +241,7 @@ impl Life {
         match self.queue.take(&self.session, self.settings.batch).await? {
             Take::Taken(taken) => {
                 self.known().epochs.insert(taken.hold.epoch);
+                self.stats.count_acquired();
                 Ok(Answer::Taken(taken))
             }
             Take::Nothing => Ok(Answer::Nothing),
@@ -268,6 +265,7 @@ impl Life {
             tokio::time::sleep(AFTER_ERROR).await;
             return true;
         }
+        let at = event.at;
         let sending = AssertUnwindSafe(sender.send(event)).catch_unwind();
         let sent = tokio::select! {
             biased;
@@ -285,9 +283,15 @@ impl Life {
             Ok(Err(panic)) => Answer::Failed(Failure::panicked(&*panic)),
             Err(_) => Answer::Failed(Failure::too_slow(self.settings.timeout)),
         };
-        let counter = if matches!(answer, Answer::Sent) { &self.sent } else { &self.failures };
-        counter.fetch_add(1, Ordering::Relaxed);
+        let is_sent = matches!(answer, Answer::Sent);
         lane.answer(answer, fastrand::f64());
+        match is_sent {
+            true => {
+                self.stats.count(1, 0, 0, 0);
+                self.stats.count_times(std::iter::once(at), clock::wall());
+            }
+            false => self.stats.count(0, 0, u64::from(has_passed_it(lane)), 1),
+        }
         true
     }
 
@@ -304,8 +308,11 @@ impl Life {
     async fn tell(&self, lane: &mut Lane, action: Action) -> bool {
         match self.told(action).await {
             Ok(answer) => {
-                if matches!(answer, Answer::Parked) {
-                    self.parked.fetch_add(1, Ordering::Relaxed);
+                match answer {
+                    Answer::Parked => self.stats.count(0, 1, 0, 0),
+                    Answer::Next(Next::Events(_) | Next::Released) => self.stats.count_checkpoint(),
+                    Answer::Lost | Answer::Next(Next::Lost) => self.stats.count_lost(),
+                    _ => {}
                 }
                 lane.answer(answer, 0.0);
             }
@@ -341,6 +348,11 @@ impl Life {
             Action::Take | Action::Send { .. } | Action::Pause(_) | Action::Stop { .. } => Answer::Paused,
         })
     }
+}
+
+/// Whether an event that failed was skipped: the next one is to be sent, or what was sent is to be recorded.
+fn has_passed_it(lane: &Lane) -> bool {
+    matches!(lane.action(), Action::Send { attempt: 1, .. } | Action::Next { .. })
 }
 
 /// Returns when the session is lost, never otherwise.

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::life::{Life, Phase};
 use super::{Ended, Sender, Worker, WorkerError, WorkerSettings, keeper};
 use crate::clock;
+use crate::host::Stats;
 use crate::lease::{Holder, Joined, Naming, Step};
 use crate::name::HostName;
 use crate::queue::{Queue, WorkerSession};
@@ -35,28 +36,30 @@ pub(super) async fn run(
     if let Some(wrong) = worker.wrong_settings() {
         return Err(WorkerError::Settings(wrong));
     }
-    let Worker { queue, settings, .. } = worker;
-    let mut total = Ended::default();
+    let Worker { queue, settings, stats, .. } = worker;
     tokio::pin!(shutdown);
     let mut entry = Entry::First;
     loop {
         let joined = tokio::select! {
             biased;
             joined = enter(&*queue, &name, settings.leases.expire, entry) => joined?,
-            () = &mut shutdown => return Ok(total),
+            () = &mut shutdown => return Ok(ended(&stats)),
         };
         entry = Entry::Again;
-        let life = Life::new(Arc::clone(&queue), joined, settings.clone(), until);
+        let life = Life::new(Arc::clone(&queue), joined, settings.clone(), until, Arc::clone(&stats));
         let (end, asked_to_end) = live(&life, &sender, &mut shutdown).await;
-        life.add_to(&mut total);
         match end {
             // What it held is somebody else's business already.
-            Phase::Lost if asked_to_end => return Ok(total),
+            Phase::Lost if asked_to_end => return Ok(ended(&stats)),
             Phase::Lost => tracing::warn!(worker = %name, "was replaced after a silence; joining again"),
             Phase::Stopped(why) => return Err(WorkerError::Stopped(why)),
-            Phase::Working | Phase::Closing => return Ok(total),
+            Phase::Working | Phase::Closing => return Ok(ended(&stats)),
         }
     }
+}
+
+fn ended(stats: &Stats) -> Ended {
+    Ended { sent: stats.handled(), parked: stats.parked(), failures: stats.failures() }
 }
 
 /// Whether a worker has worked before.

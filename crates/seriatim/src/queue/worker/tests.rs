@@ -313,3 +313,21 @@ async fn a_worker_whose_join_was_answered_late_sends_nothing_that_another_sends(
     assert_eq!(*slow.most.lock().unwrap(), 1, "two sent one event at the same time");
     assert_eq!(ended.0.sent + ended.1.sent, 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_does_is_counted_as_a_host_counts_it() {
+    let queue = Arc::new(MemoryQueue::new());
+    queue.push(&object("work:1"), &[body(1), body(2), body(3)]).await.unwrap();
+    let settings = WorkerSettings {
+        retry: Retry { then: crate::handler::Then::Skip, ..retry(2) },
+        ..WorkerSettings::default()
+    };
+    let worker = Worker::new("w", queue.clone()).settings(settings);
+    let stats = worker.stats();
+    let no_second =
+        |event: Event| async move { if event.id().0 == 2 { Err(Failure::change("no")) } else { Ok(()) } };
+    let ended = worker.drain(no_second).await.unwrap();
+    assert_eq!((ended.sent, ended.failures), (2, 2));
+    assert_eq!((stats.handled(), stats.skipped(), stats.failures(), stats.redelivered()), (2, 1, 2, 1));
+    assert_eq!((stats.acquired(), stats.checkpoints(), stats.parked(), stats.lost()), (1, 1, 0, 0));
+}
