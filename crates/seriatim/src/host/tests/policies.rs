@@ -77,6 +77,24 @@ async fn after_a_time_and_at_close() {
     assert_eq!(position(&store).await, Position::number(22), "what is pending is flushed at close");
 }
 
+#[tokio::test(start_paused = true)]
+async fn partitions_that_only_look_tell_it_later_and_not_with_each_change() {
+    let (store, feed, history) = (MemoryStore::new(), feed(4), History::default());
+    let host = host(&store, &feed, with(CheckpointPolicy::Batch), noting(&history));
+    let stats = Arc::clone(&host.stats()[0].1);
+    let (_stop, _running) = spawn(host);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    for n in 1..=4 {
+        let before = history.total();
+        feed.push(7, n);
+        until("it is handled", || history.total() > before).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(stats.checkpoints(), n as u64, "only the partition whose change it was");
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(stats.checkpoints(), 4 + 3, "the others once");
+}
+
 /// Keeps changes in memory and vouches for them by the dozen.
 fn by_the_dozen(history: &History) -> impl Handler + use<> {
     let (history, seen) = (history.clone(), AtomicU64::new(0));

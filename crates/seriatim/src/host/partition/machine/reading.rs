@@ -132,9 +132,13 @@ impl Machine {
     }
 
     fn push(&mut self, slice: Slice) {
+        let first_empty = slice.changes.is_empty() && !self.has_something_to_save();
         self.reading.position = slice.upto.clone();
         self.reading.caught_up = slice.caught_up;
         self.lanes.push(slice);
+        if first_empty {
+            self.saving.at = self.at.now;
+        }
         if self.reading.caught_up {
             self.lanes.forget_known();
         }
