@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use seriatim::clock;
 use tokio::time::Instant;
 
 /// A feed that is behind reads on for long without coming to its end: it looks as often as this.
@@ -14,33 +15,54 @@ const AFTER_BUSY: Duration = Duration::from_secs(10);
 /// When the table is to be looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
-    next: Mutex<Option<Instant>>,
+    next: Mutex<Next>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Next {
+    /// Before the next read.
+    #[default]
+    Now,
+    /// A feed that came to its end looked there. What it reads next is the first of what it may fall behind with.
+    FromNextRead,
+    At(Instant),
 }
 
 impl Looks {
     /// Whether a look is due.
     pub(crate) fn due(&self) -> bool {
-        let next = *self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        next.is_none_or(|next| seriatim::clock::now() >= next)
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        match *next {
+            Next::Now => true,
+            Next::FromNextRead => {
+                *next = Next::At(clock::now() + EVERY);
+                false
+            }
+            Next::At(moment) => clock::now() >= moment,
+        }
     }
 
     /// All was well.
     pub(crate) fn done(&self) {
-        self.set(Some(EVERY));
+        self.set(Next::At(clock::now() + EVERY));
+    }
+
+    /// All was well at the end of what there is to read.
+    pub(crate) fn done_at_end(&self) {
+        self.set(Next::FromNextRead);
     }
 
     /// The table was busy.
     pub(crate) fn put_off(&self) {
-        self.set(Some(AFTER_BUSY));
+        self.set(Next::At(clock::now() + AFTER_BUSY));
     }
 
     /// The next read looks.
     pub(crate) fn forget(&self) {
-        self.set(None);
+        self.set(Next::Now);
     }
 
-    fn set(&self, after: Option<Duration>) {
-        let next = after.map(|after| seriatim::clock::now() + after);
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = next;
+    fn set(&self, to: Next) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! The database itself sees to it that only one ticks at once (an advisory lock), and order rests on that alone. One process of the
 //! fleet drives it: it looks whether something was committed, often while things happen and some fifty times a second while nothing
-//! does, ticks what moved, and names it in one notification. All others only listen, and take over when they hear nothing for a second.
+//! does, ticks what moved, and names it in one notification. All others only listen, and take over when they hear nothing for two seconds.
 //!
 //! ```text
 //!   sequencer ──look──▶ moved? ──tick, NOTIFY 3,7──▶ readers of journals 3 and 7, in all processes
-//!       └──beat, twice a second──▶ the other processes: silent for a second, and one of them takes over
+//!       └──beat, each 0.7 s──▶ the other processes: silent for two seconds, and one of them takes over
 //! ```
 //!
 //! Readers never tick while a sequencer lives. One that has to know that it saw everything looks by itself, and waits for the tick
@@ -82,7 +82,7 @@ impl Shared {
 
 impl Sequencer {
     pub(crate) fn new(database: Database) -> Self {
-        // Whether there is a sequencer is not known yet: it has its second, as one that falls silent.
+        // Whether there is a sequencer is not known yet: it has its two seconds, as one that falls silent.
         let state = Mutex::new(State { listening: false, heard: clock::now() });
         let (news, asked) = (watch::Sender::new(News::default()), Notify::new());
         let shared = Arc::new(Shared { database, news, state, asked });
@@ -113,7 +113,14 @@ impl Sequencer {
         self.more_than(subject, known, timeout).await;
     }
 
-    async fn more_than(&self, subject: Option<Subject>, known: u64, timeout: Duration) {
+    /// Whether the sequencer lives, as far as is known, so that ticks are told.
+    pub(crate) fn is_heard(&self) -> bool {
+        let state = self.shared.state();
+        state.listening && state.heard.elapsed() <= pace::SILENT
+    }
+
+    /// Returns when there is more news of a capture than this, or after the timeout.
+    pub(crate) async fn more_than(&self, subject: Option<Subject>, known: u64, timeout: Duration) {
         let mut news = self.shared.news.subscribe();
         drop(tokio::time::timeout(timeout, news.wait_for(|news| news.count(subject) > known)).await);
     }
@@ -122,7 +129,7 @@ impl Sequencer {
     /// Where no sequencer gives a sign of life, ticks instead of it: for all readers of this process at once.
     pub(crate) async fn seek(&self, subject: Subject, known: u64, timeout: Duration) {
         self.start();
-        if self.shared.state().heard.elapsed() <= pace::SILENT * 2 {
+        if self.shared.state().heard.elapsed() <= pace::SILENT * 5 / 4 {
             self.shared.asked.notify_one();
             return self.more_than(Some(subject), known, timeout).await;
         }

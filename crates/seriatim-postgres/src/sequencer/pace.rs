@@ -8,12 +8,12 @@ pub(super) const BUSY: Duration = Duration::from_millis(1);
 /// While nothing does, at most. A change in an idle feed waits half of this on average.
 pub(super) const IDLE: Duration = Duration::from_millis(18);
 
-/// How often the sequencer shows that it is alive.
-pub(super) const BEAT: Duration = Duration::from_millis(400);
+/// How often the sequencer shows that it is alive. Every process that listens pays for it with a transaction.
+pub(super) const BEAT: Duration = Duration::from_millis(700);
 
 /// How long a sequencer may be silent before another takes over (as in `sequencer_hold.sql`, and a little more: of those who wait, the
 /// server's clock decides).
-pub(super) const SILENT: Duration = Duration::from_millis(1100);
+pub(super) const SILENT: Duration = Duration::from_millis(1900);
 
 /// After an error, at first and at most.
 const FAILING: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));

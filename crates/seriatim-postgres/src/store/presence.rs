@@ -10,18 +10,24 @@
 //!   before it has had its lock again;
 //! - behind a pooler the lock may end up on somebody else's connection: that is noticed, and then the lock says nothing.
 //!
+//! Hosts look in turn, as often altogether whether they are three or thirty, and whoever finds a lock free tells all the others, which
+//! then look, too.
+//!
 //! Where nothing is known, a version that stands still decides, as everywhere. A wrong guess does no harm: epochs see to that.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use seriatim::clock;
 use seriatim::lease::Liveness;
 use seriatim::name::SessionId;
 use seriatim::store::StoreError;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 use xxhash_rust::xxh64::xxh64;
 
 use super::{channel, rows};
@@ -33,11 +39,19 @@ const LOCK: &str = include_str!("../../queries/host_lock.sql");
 const UNLOCK: &str = include_str!("../../queries/host_unlock.sql");
 const LOCKED: &str = include_str!("../../queries/host_locked.sql");
 const UNLOCKED: &str = include_str!("../../queries/host_unlocked.sql");
+const SUSPECTED: &str = include_str!("../../queries/host_suspected.sql");
 
 const DOING: &str = "watching the hosts of";
 
 /// How long a free lock must stay free to prove anything: a process that lives has long had it back by then.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How often one of all hosts looks while no lock is free. Each looks the more rarely the more they are, since whoever finds a free
+/// lock tells the others; but no more rarely than this.
+const CALM: (Duration, Duration) = (Duration::from_millis(170), Duration::from_secs(5));
+
+/// What is told on the store's channel when a lock was found free. Older hosts take it for any other change.
+const SUSPECT: &str = "suspect";
 
 /// How often a waiting host looks while nobody can call it.
 const POLL_EVERY: Duration = Duration::from_millis(250);
@@ -260,25 +274,52 @@ async fn watch_on(shared: &Shared, mut connection: Dedicated) -> PostgresError {
     // Whatever happened before this connection listened was not heard.
     shared.listening.send_replace(true);
     shared.tell();
-    let mut looks = tokio::time::interval(LOOK_EVERY);
-    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut suspects = HashSet::new();
+    let mut suspects = Suspects::default();
+    let mut next = clock::now();
     loop {
         if let Err(cause) = shared.settle_locks(connection.client()).await {
             return error(cause);
         }
         tokio::select! {
             heard = connection.notified() => match heard {
+                Some(what) if what == SUSPECT => next = clock::now().max(suspects.earliest()),
                 Some(_) => shared.tell(),
                 None => return PostgresError::busy(shared.database.name(), &"the connection was closed"),
             },
             () = shared.poked.notified() => {}
-            _ = looks.tick() => match shared.look(connection.client(), suspects).await {
-                Ok(free) => suspects = free,
+            () = tokio::time::sleep_until(next) => match shared.look(connection.client(), &mut suspects).await {
+                Ok(pause) => next = clock::now() + pause,
                 Err(cause) => return error(cause),
             },
         }
     }
+}
+
+/// The hosts whose locks were free in the last look, and when that was.
+#[derive(Default)]
+struct Suspects {
+    free: HashSet<(SessionId, i32)>,
+    looked: Option<Instant>,
+}
+
+impl Suspects {
+    /// Another look before this moment would prove nothing about them.
+    fn earliest(&self) -> Instant {
+        match (self.looked, self.free.is_empty()) {
+            (Some(looked), false) => looked + LOOK_EVERY,
+            _ => clock::now(),
+        }
+    }
+}
+
+/// How long to wait before the next look.
+fn pause(hosts: usize, suspects: bool) -> Duration {
+    if suspects {
+        return LOOK_EVERY;
+    }
+    let shared = CALM.0.saturating_mul(u32::try_from(hosts).unwrap_or(u32::MAX));
+    // Not all hosts at the same moment.
+    shared.clamp(LOOK_EVERY, CALM.1).mul_f64(0.75 + fastrand::f64() / 2.0)
 }
 
 impl Shared {
@@ -324,13 +365,14 @@ impl Shared {
         }
     }
 
-    /// Looks at all locks. Returns those that are free; whose lock was free in the look before, too, is dead.
+    /// Looks at all locks. Whose lock was free in the look before, too, is dead. Returns how long to wait before the next look.
     async fn look(
         &self,
         client: &tokio_postgres::Client,
-        suspects: HashSet<(SessionId, i32)>,
-    ) -> Result<HashSet<(SessionId, i32)>, tokio_postgres::Error> {
-        let rows = client.query(&*self.database.sql(LOCKS), &[]).await?;
+        suspects: &mut Suspects,
+    ) -> Result<Duration, tokio_postgres::Error> {
+        // In one piece: as a statement of its own, preparing it would be another transaction.
+        let rows = client.query_typed(&self.database.sql(LOCKS), &[]).await?;
         let seen: Vec<Seen> = rows.iter().filter_map(|row| Seen::read(row).ok()).collect();
         for (session, held) in self.held_sessions() {
             if !seen.iter().any(|seen| seen.session == session && seen.ours) && held {
@@ -340,17 +382,47 @@ impl Shared {
                 client.execute(&*self.database.sql(UNLOCKED), &[&session.as_str()]).await?;
             }
         }
+        let hosts = seen.len();
         let free: HashSet<_> =
             seen.into_iter().filter(|seen| seen.free).map(|seen| (seen.session, seen.number)).collect();
-        let dead: HashSet<_> = free.intersection(&suspects).cloned().collect();
+        if !free.is_subset(&suspects.free) {
+            client
+                .query_typed(&self.database.sql(SUSPECTED), &[(&channel(&self.database), Type::TEXT)])
+                .await?;
+        }
+        let dead: HashSet<_> = free.intersection(&suspects.free).cloned().collect();
         if *lock(&self.dead) != dead {
             *lock(&self.dead) = dead;
             self.tell();
         }
-        Ok(free)
+        *suspects = Suspects { free, looked: Some(clock::now()) };
+        Ok(pause(hosts, !suspects.free.is_empty()))
     }
 
     fn held_sessions(&self) -> Vec<(SessionId, bool)> {
         lock(&self.mine).iter().map(|(session, mine)| (session.clone(), *mine == Mine::Held)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fleet_looks_no_more_often_the_larger_it_is() {
+        for hosts in [4, 10, 20] {
+            let each_second = f64::from(hosts) / pause(hosts as usize, false).as_secs_f64();
+            assert!((4.0..10.0).contains(&each_second), "{hosts} hosts look {each_second} times a second");
+        }
+        assert!(pause(1000, false) <= CALM.1 * 5 / 4);
+        assert_eq!(pause(1000, true), LOOK_EVERY);
+    }
+
+    #[test]
+    fn a_suspect_is_looked_at_again_only_when_that_proves_something() {
+        let now = clock::now();
+        let free = HashSet::from([(SessionId::random(), 1)]);
+        assert_eq!(Suspects { free, looked: Some(now) }.earliest(), now + LOOK_EVERY);
+        assert!(Suspects { free: HashSet::new(), looked: Some(now) }.earliest() < now + LOOK_EVERY);
     }
 }

@@ -20,7 +20,7 @@ const FEEDS: usize = 10;
 
 /// What the whole fleet may ask of the server while nothing happens. The sequencer looks some fifty times a second; the rest are
 /// the hosts' signs of life.
-const TRANSACTIONS: f64 = 50.0 + 12.0 * HOSTS as f64;
+const TRANSACTIONS: f64 = 56.0 + 7.0 * HOSTS as f64;
 
 /// The most connections that a host may have to one database (see docs/postgres.md).
 const CONNECTIONS: i64 = 10;

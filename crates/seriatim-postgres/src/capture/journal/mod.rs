@@ -24,7 +24,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::Position;
+use seriatim::clock;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Start};
+
+use tokio::time::Instant;
 
 use super::fault::Fault;
 use super::image::Images;
@@ -41,7 +44,7 @@ use backfill::Fresh;
 use emit::Emit;
 use install::Registered;
 use live::{Batch, Next, Pass};
-use position::{Group, Place};
+use position::{Group, Live, Place};
 use shapes::Shapes;
 use watched::{Shared, Watched};
 
@@ -50,6 +53,13 @@ const OLDEST: &str = include_str!("../../../queries/tick_oldest.sql");
 
 /// How often, and how long each time, a reader waits for a tick before it believes that the sequencer stands still.
 const WAITS: (usize, Duration) = (60, Duration::from_millis(50));
+
+/// A reader that has just read something waits this long for news before it looks whether it is at the end: on a fleet, all hosts are
+/// told of a change, and those whose change it is not are not to be in the way of the one whose it is.
+const END: Duration = Duration::from_millis(25);
+
+/// A reader that read nothing for this long looks at once.
+const JUST_READ: Duration = Duration::from_millis(100);
 
 /// A journal.
 #[derive(Default)]
@@ -70,6 +80,18 @@ struct State {
     /// The batch that was read last, and the capture that it is of.
     batch: Mutex<Option<(i64, Batch)>>,
     looks: Looks,
+    /// Where the last read came to the end of all that was ticked.
+    end: Mutex<Option<End>>,
+}
+
+/// Where a read came to the end of all that was ticked.
+#[derive(Clone, Copy)]
+struct End {
+    tick: i64,
+    at: Instant,
+    /// How much news of this journal there was before it read.
+    subject: Subject,
+    told: u64,
 }
 
 /// What a read knows of the end of the journal.
@@ -111,6 +133,21 @@ impl State {
 
     fn remember(&self, capture: i64, batch: &Batch) {
         *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = Some((capture, batch.clone()));
+    }
+
+    /// The end, if a read has just come to it and this one is to go on from there.
+    fn has_just_ended(&self, at: &Place) -> Option<End> {
+        let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = |end: &End| at.filling.is_none() && at.live == Live::at(end.tick);
+        end.filter(|end| end.at.elapsed() < JUST_READ && here(end))
+    }
+
+    /// Notes where a read came to, if that is the end of all that was ticked.
+    fn note_end(&self, (subject, told): (Subject, u64)) {
+        let last = self.batch.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tick = last.filter(|(_, batch)| batch.is_newest()).map(|(_, batch)| batch.ends_at());
+        let end = tick.map(|tick| End { tick, at: clock::now(), subject, told });
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
     }
 
     /// As many rows as will fit, by what the last ones weighed: what the server sends beyond that is sent in vain.
@@ -279,6 +316,7 @@ impl State {
             let found = sought.get_or_insert(Sought { seen: look.seen, upto: None });
             match (moved, tick <= group.at.live.from) {
                 (false, true) => {
+                    self.looks.done_at_end();
                     let caught_up = group.at.filling.is_none();
                     return Ok(Read::Slices(emit.slices.upto(&group.at.position(), caught_up)));
                 }
@@ -370,6 +408,11 @@ impl Capturing for Journal {
         let group = Group::furthest_behind(cursors).map_err(foreign)?;
         let Some(group) = group else { return Ok(Vec::new()) };
         let mut sought = None;
+        if let Some(end) = self.state.has_just_ended(&group.at)
+            && base.sequencer.is_heard()
+        {
+            base.sequencer.more_than(Some(end.subject), end.told, END).await;
+        }
         for _ in 0..WAITS.0 {
             let known = self.subject().map(|subject| (subject, base.sequencer.told(Some(subject))));
             let (state, of, group, so_far) =
@@ -378,7 +421,12 @@ impl Capturing for Journal {
                 state.read_group(&of, &mut client, &group, state.fitting(limit), so_far).await
             };
             match base.database.read(read).await?? {
-                Read::Slices(slices) => return Ok(slices),
+                Read::Slices(slices) => {
+                    if let Some(known) = known {
+                        self.state.note_end(known);
+                    }
+                    return Ok(slices);
+                }
                 // Without a connection: others read meanwhile.
                 Read::NotTicked(so_far) => sought = Some(so_far),
             }

@@ -163,5 +163,6 @@ fn refuse_partitions(table: &Table, names: &Names) -> Result<(), SourceError> {
 
 /// What a table looks like, in short.
 pub(super) async fn fingerprint(client: &impl GenericClient, table: u32) -> Result<String, Fault> {
-    Ok(client.query_one(FINGERPRINT, &[&table]).await?.get(0))
+    let statement = client.prepare_cached(FINGERPRINT).await?;
+    Ok(client.query_one(&statement, &[&table]).await?.get(0))
 }

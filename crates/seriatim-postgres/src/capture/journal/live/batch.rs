@@ -20,6 +20,8 @@ pub(in super::super) struct Batch {
     pub(super) snapshot: String,
     /// All older transactions had ended when the last tick was made.
     pub(super) xmin: String,
+    /// No tick came after it when it was asked for.
+    newest: bool,
     /// The transactions whose changes the first tick did not see though their ids are lower.
     pub(super) late: Vec<i64>,
 }
@@ -28,6 +30,11 @@ impl Batch {
     /// The tick that ends it.
     pub(in super::super) fn ends_at(&self) -> i64 {
         self.to
+    }
+
+    /// Whether it ended with the newest tick.
+    pub(in super::super) fn is_newest(&self) -> bool {
+        self.newest
     }
 
     /// What that tick saw.
@@ -87,6 +94,7 @@ impl Pass<'_> {
             snapshot: row.get(2),
             xmin: row.get(3),
             late: row.get(5),
+            newest: row.get::<_, Option<i64>>(6) == Some(to),
         }))
     }
 
