@@ -1,5 +1,5 @@
 //! A fleet of hosts, each a process of the program: how soon it is balanced, what it asks of the server while nothing happens, how many
-//! connections it keeps, and how long a single insert into an idle table takes to its handler.
+//! connections it keeps, how long a single insert into an idle table takes to its handler, and how soon a host that joins has its share.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -23,18 +23,23 @@ pub(super) struct Fleet {
     hosts: usize,
     feeds: usize,
     partitions: usize,
+    /// In how many seconds all hosts should have their share.
+    balance: f64,
 }
 
 /// All that are measured.
 pub(super) const FLEETS: [Fleet; 4] = [
-    Fleet { name: "fleet-postgres-3x1x16", hosts: 3, feeds: 1, partitions: 16 },
-    Fleet { name: "fleet-postgres-3x10x16", hosts: 3, feeds: 10, partitions: 16 },
-    Fleet { name: "fleet-postgres-3x100x16", hosts: 3, feeds: 100, partitions: 16 },
-    Fleet { name: "fleet-postgres-20x10x100", hosts: 20, feeds: 10, partitions: 100 },
+    Fleet { name: "fleet-postgres-3x1x16", hosts: 3, feeds: 1, partitions: 16, balance: 15.0 },
+    Fleet { name: "fleet-postgres-3x10x16", hosts: 3, feeds: 10, partitions: 16, balance: 15.0 },
+    Fleet { name: "fleet-postgres-3x100x16", hosts: 3, feeds: 100, partitions: 16, balance: 15.0 },
+    Fleet { name: "fleet-postgres-20x10x100", hosts: 20, feeds: 10, partitions: 100, balance: 10.0 },
 ];
 
 /// Transactions a second of an idle fleet, and connections of a host, at most.
 const MOST: (f64, f64) = (150.0, 10.0);
+
+/// In how many seconds a host that joins should have its share.
+const JOIN: f64 = 5.0;
 
 /// How many milliseconds half of the inserts, and all but one in a hundred, should take.
 const AIM: (f64, f64) = (20.0, 100.0);
@@ -44,8 +49,11 @@ const INSERTS: usize = 200;
 /// How often an insert is made. The feeds are idle in between.
 const EVERY: Duration = Duration::from_millis(120);
 
-/// How long an idle fleet is looked at.
-const IDLE: Duration = Duration::from_secs(10);
+/// How long an idle fleet is looked at: longer than the pause after which each reader looks by itself.
+const IDLE: Duration = Duration::from_secs(40);
+
+/// How long what came before has to settle. A server's connection that falls idle counts its last transactions up to ten seconds late.
+const SETTLE: Duration = Duration::from_secs(15);
 
 const TRANSACTIONS: &str = include_str!("../../sql/postgres/transactions.sql");
 const CONNECTIONS: &str = include_str!("../../sql/postgres/connections.sql");
@@ -79,23 +87,28 @@ pub(super) async fn fleet(
     program: &Path,
     progress: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<Vec<Row>> {
-    let Fleet { name, hosts, feeds, partitions } = fleet;
+    let Fleet { name, hosts, feeds, partitions, .. } = fleet;
     progress(&format!("{hosts} hosts with {feeds} feeds of {partitions} partitions"));
     let session = place.session().await?;
     for feed in 0..feeds {
         session.batch_execute(&format!("create table orders_{feed} (id bigint primary key)")).await?;
     }
     let began = clock::now();
-    let running = start(place, fleet, program)?;
-    let balanced = balanced(place, fleet, began).await?;
+    let mut running = start(place, fleet, program)?;
+    let balanced = shared_out(place, fleet, began).await?;
     progress("the fleet is idle");
     let (idle, connections) = idle(place).await?;
     progress("single inserts");
     let (p50, p99) = inserts(place, feeds, &running.arrivals).await?;
+    progress("one more host");
+    let began = clock::now();
+    running.add(place, fleet, program)?;
+    let joined = shared_out(place, Fleet { hosts: hosts + 1, ..fleet }, began).await?;
     let row = |what: &str, value, unit, limit| Row::new(&format!("{name}-{what}"), value, unit, limit, 1.0);
     let latency = Row::new(&format!("{name}-latency"), p50, "ms", AIM.0, AIM.0);
     Ok(vec![
-        row("balance", rounded(balanced.as_secs_f64()), "s", 15.0),
+        row("balance", rounded(balanced.as_secs_f64()), "s", fleet.balance),
+        row("join", rounded(joined.as_secs_f64()), "s", JOIN),
         row("idle", rounded(idle), "transactions/s", MOST.0),
         row("connections", connections, "for a host", MOST.1),
         Row { p50_ms: Some(p50), p99_ms: Some(p99), p99_aim_ms: Some(AIM.1), ..latency },
@@ -106,20 +119,28 @@ fn start(place: &Place, fleet: Fleet, program: &Path) -> anyhow::Result<Hosts> {
     let folder = std::env::temp_dir().join(format!("seriatim-fleet-{}-{}", std::process::id(), fleet.name));
     std::fs::create_dir_all(&folder)?;
     let mut hosts = Hosts { children: Vec::new(), arrivals: Arrivals::default(), folder };
-    for number in 0..fleet.hosts {
-        let config = hosts.folder.join(format!("host{number}.toml"));
-        let url = place.url_with(&format!("application_name=host{number}"));
-        std::fs::write(&config, settings(&url, fleet)?)?;
-        let mut command = Command::new(program);
-        command.arg("-c").arg(&config).args(["run", "--host", &format!("host{number}")]);
-        let said = std::fs::File::create(hosts.folder.join(format!("host{number}.log")))?;
-        let mut child = command.stdout(Stdio::piped()).stderr(said).spawn().context("starting a host")?;
-        let stdout = child.stdout.take().context("a host's output")?;
-        hosts.children.push(child);
-        let arrivals = Arc::clone(&hosts.arrivals);
-        std::thread::spawn(move || note(stdout, &arrivals));
+    for _ in 0..fleet.hosts {
+        hosts.add(place, fleet, program)?;
     }
     Ok(hosts)
+}
+
+impl Hosts {
+    /// Starts one more.
+    fn add(&mut self, place: &Place, fleet: Fleet, program: &Path) -> anyhow::Result<()> {
+        let name = format!("host{}", self.children.len());
+        let config = self.folder.join(format!("{name}.toml"));
+        std::fs::write(&config, settings(&place.url_with(&format!("application_name={name}")), fleet)?)?;
+        let mut command = Command::new(program);
+        command.arg("-c").arg(&config).args(["run", "--host", &name]);
+        let said = std::fs::File::create(self.folder.join(format!("{name}.log")))?;
+        let mut child = command.stdout(Stdio::piped()).stderr(said).spawn().context("starting a host")?;
+        let stdout = child.stdout.take().context("a host's output")?;
+        self.children.push(child);
+        let arrivals = Arc::clone(&self.arrivals);
+        std::thread::spawn(move || note(stdout, &arrivals));
+        Ok(())
+    }
 }
 
 fn settings(url: &str, fleet: Fleet) -> anyhow::Result<String> {
@@ -148,7 +169,7 @@ fn note(stdout: std::process::ChildStdout, arrivals: &Arrivals) {
 }
 
 /// Returns how long it took until each host has its share.
-async fn balanced(place: &Place, fleet: Fleet, began: Instant) -> anyhow::Result<Duration> {
+async fn shared_out(place: &Place, fleet: Fleet, began: Instant) -> anyhow::Result<Duration> {
     let session = place.session().await?;
     let leases = (fleet.feeds * fleet.partitions) as i64;
     while began.elapsed() < Duration::from_secs(300) {
@@ -165,10 +186,10 @@ async fn balanced(place: &Place, fleet: Fleet, began: Instant) -> anyhow::Result
     anyhow::bail!("the fleet is not balanced after five minutes")
 }
 
-/// Transactions a second, and the most connections of a host. What came before has five seconds to settle.
+/// Transactions a second, and the most connections of a host.
 async fn idle(place: &Place) -> anyhow::Result<(f64, f64)> {
     let session = place.session().await?;
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    tokio::time::sleep(SETTLE).await;
     let count = async || anyhow::Ok(session.query_one(TRANSACTIONS, &[]).await?.get::<_, i64>(0));
     let (before, began) = (count().await?, clock::now());
     tokio::time::sleep(IDLE).await;
