@@ -20,7 +20,7 @@ mod error;
 mod logging;
 mod metrics;
 mod output;
-mod signals;
+mod unix_signals;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::name::{FeedName, Partition};
-use crate::value::{Key, Row, Shown};
+use crate::value::{JsonWriter, Key, Row};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -122,7 +122,7 @@ impl Position {
 }
 
 impl Position {
-    fn show(&self, shown: &mut Shown<'_>) {
+    fn show(&self, shown: &mut JsonWriter<'_>) {
         match &self.0 {
             Place::Number(number) => {
                 shown.json("\"");
@@ -251,7 +251,7 @@ impl Change {
 
     /// Writes the line of [`Change::to_json`], without an end of line, behind what is in `out`.
     pub fn write_json(&self, out: &mut Vec<u8>) {
-        self.show(&mut Shown(out), None);
+        self.show(&mut JsonWriter(out), None);
     }
 
     /// Writes the lines of all these changes like [`Change::write_json`], with something between each two of them. Faster than one
@@ -267,12 +267,12 @@ impl Change {
             if index > 0 {
                 out.extend_from_slice(between.as_bytes());
             }
-            last = Some(change.show(&mut Shown(out), last));
+            last = Some(change.show(&mut JsonWriter(out), last));
         }
     }
 
     /// Shows it. What it has in common with the last one is copied from where that was written.
-    fn show<'a>(&'a self, shown: &mut Shown<'_>, last: Option<Written<'a>>) -> Written<'a> {
+    fn show<'a>(&'a self, shown: &mut JsonWriter<'_>, last: Option<Written<'a>>) -> Written<'a> {
         let start = shown.len();
         match &last {
             Some(last) if last.change.feed == self.feed && last.change.partition == self.partition => {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::args::Demo;
 use crate::demo;
 use crate::error::Result;
-use crate::signals;
+use crate::unix_signals;
 
 /// Runs the command.
 pub async fn execute(arguments: &Demo) -> Result<()> {
-    let shutdown = signals::shutdown()?;
+    let shutdown = unix_signals::shutdown()?;
     tokio::select! {
         shown = demo::show(Duration::from_secs(arguments.seconds.into())) => shown,
         () = shutdown => Ok(()),

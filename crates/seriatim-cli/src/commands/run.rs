@@ -19,7 +19,7 @@ use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
 use crate::metrics::{Measured, Metrics, Of};
 use crate::setup::{self, Guarantee};
-use crate::{databases, handlers, signals};
+use crate::{databases, handlers, unix_signals};
 
 /// How often the progress of a backfill is told.
 const TELL_EVERY: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     let feeds = config.chosen(&arguments.feeds)?;
     let name = setup::host_name(arguments.host.as_deref())?;
-    let shutdown = signals::shutdown()?;
+    let shutdown = unix_signals::shutdown()?;
     // Before the store is made: it may be meant to be in a source's file, and that must not come to be by a slip.
     for feed in &feeds {
         let ready = async {

@@ -10,7 +10,7 @@ use seriatim::source::{Cursor, Feed, Install, Limit, Slice, SourceError};
 use crate::args::Tail;
 use crate::config::{CaptureKind, Config};
 use crate::error::{Error, Result};
-use crate::{databases, output, signals};
+use crate::{databases, output, unix_signals};
 
 /// How much is read at once.
 const LIMIT: Limit = Limit { rows: 1_000, bytes: 4 << 20 };
@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(1);
 pub async fn execute(config: &Config, arguments: &Tail) -> Result<()> {
     let feed = config.feed(&arguments.feed)?;
     let capture = databases::capture(feed);
-    let shutdown = signals::shutdown()?;
+    let shutdown = unix_signals::shutdown()?;
     let subject = format!("feed {}", feed.name);
     let tail = async {
         let from = start(&*capture, &arguments.from).await?;

@@ -10,8 +10,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{ChildStderr, ChildStdin};
 use tokio::task::JoinHandle;
 
-use super::ear::Ear;
 use super::guard::Guard;
+use super::stdout_reader::StdoutReader;
 use super::{CommandSettings, program};
 
 /// A longer line of its standard error is logged in parts.
@@ -29,7 +29,7 @@ pub struct Child {
     group: Group,
     pub stdin: Option<ChildStdin>,
     /// What it says on its standard output.
-    pub stdout: Ear,
+    pub stdout: StdoutReader,
     listening: JoinHandle<()>,
     last_words: Arc<Mutex<String>>,
 }
@@ -69,7 +69,7 @@ impl Child {
         let id = id.ok_or_else(|| sentence(&"it ended at once"))?;
         let (stdin, stdout) = (process.stdin.take(), process.stdout.take());
         let stdout = stdout.ok_or_else(|| sentence(&"it has no output"))?;
-        let stdout = stdout.into_owned_fd().and_then(Ear::open).map_err(|error| sentence(&error))?;
+        let stdout = stdout.into_owned_fd().and_then(StdoutReader::open).map_err(|error| sentence(&error))?;
         let last_words = Arc::new(Mutex::new(String::new()));
         let stderr = process.stderr.take();
         let listening = tokio::spawn(listen(stderr, settings.feed.clone(), Arc::clone(&last_words)));

@@ -18,12 +18,12 @@ mod answer;
 mod batch;
 mod child;
 mod conversation;
-mod ear;
+mod stdout_reader;
 mod end;
 mod guard;
 mod program;
 mod session;
-mod untold;
+mod deferred_failures;
 mod worker;
 
 use std::ffi::OsString;
@@ -38,7 +38,7 @@ pub use program::{NoProgram, find};
 
 use crate::Sink;
 use batch::Progress;
-use untold::Untold;
+use deferred_failures::DeferredFailures;
 use worker::{Kind, Worker};
 
 /// What a command is run with.
@@ -81,7 +81,7 @@ pub struct Command {
     workers: Vec<Worker>,
     /// Works one change at a time: whoever holds it is alone with the child.
     trouble: Mutex<Worker>,
-    untold: Untold,
+    untold: DeferredFailures,
 }
 
 impl Command {
@@ -93,7 +93,7 @@ impl Command {
         let workers =
             (0..settings.processes.max(1)).map(|_| Worker::start(settings.clone(), Kind::Ahead)).collect();
         let trouble = Mutex::new(Worker::start(settings, Kind::OneAtATime));
-        Command { workers, trouble, untold: Untold::default() }
+        Command { workers, trouble, untold: DeferredFailures::default() }
     }
 
     /// Ends the children: each finds its standard input closed, and is killed if it is still there after some seconds.

@@ -5,7 +5,7 @@ use seriatim::name::StoreId;
 use seriatim::source::Registered;
 use tokio_postgres::Row;
 
-use super::fault::Fault;
+use super::error::Fault;
 use super::kind::Base;
 use super::{registry, table};
 

@@ -10,7 +10,7 @@ use seriatim::source::{
     Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Registered, Slice, SourceError, Start,
 };
 
-use super::fault::Fault;
+use super::error::Fault;
 use super::kind::Wrong;
 use super::patience::Patience;
 use super::{Capture, books, registry};

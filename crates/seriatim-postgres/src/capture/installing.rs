@@ -7,10 +7,10 @@ use seriatim::source::{Consumer, Feed, Install, Installed, Shape, SourceError, S
 use tokio_postgres::types::Type;
 
 use super::Capture;
-use super::fault::Fault;
+use super::error::Fault;
 use super::kind::Wrong;
+use super::row_filter::RowFilter;
 use super::settings::Settings;
-use super::sieve::Sieve;
 use super::table::{self, Column, Table};
 use crate::effect::ColumnTypes;
 
@@ -36,7 +36,7 @@ impl Capture {
         let Some(oid) = table::find(&client, names).await? else { return Ok(()) };
         let Some(table) = Table::read(&client, oid, names).await? else { return Ok(()) };
         table.chosen(columns.as_deref(), &[], names)?;
-        match Sieve::new(filter.as_deref(), &table, names)? {
+        match RowFilter::new(filter.as_deref(), &table, names)? {
             Some(sieve) => sieve.check(&client, names).await,
             None => Ok(()),
         }

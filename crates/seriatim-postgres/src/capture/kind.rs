@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use seriatim::change::Position;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Start};
 
-use super::fault::Fault;
+use super::error::Fault;
 use super::settings::Settings;
 use crate::database::Database;
 use crate::sequencer::{Sequencer, Subject};

@@ -12,9 +12,9 @@
 //!
 //! The capture `window` ([`window`]) needs none of this, where rows have the moment of their last change.
 
-mod fault;
+mod error;
 mod names;
-mod sentences;
+mod errors;
 mod settings;
 mod table;
 mod json;
@@ -23,7 +23,7 @@ mod image;
 mod registry;
 mod shapes;
 mod slices;
-mod sieve;
+mod row_filter;
 mod kind;
 mod books;
 mod looks;
@@ -41,8 +41,8 @@ use std::sync::atomic::AtomicU64;
 use crate::database::Database;
 use crate::error::PostgresError;
 use crate::sequencer::Sequencer;
+use errors::Names;
 use kind::{Base, Capturing};
-use sentences::Names;
 use seriatim::backend::Kind;
 use settings::{EVERY, Settings};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 
-use super::fault::Fault;
-use super::sentences::Names;
+use super::error::Fault;
+use super::errors::Names;
 
 /// How long writers that waited behind a try have before the next one.
 const PAUSE: Duration = Duration::from_millis(500);

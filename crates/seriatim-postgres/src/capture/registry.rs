@@ -7,8 +7,8 @@ use seriatim::change::Position;
 use seriatim::source::Consumer;
 use tokio_postgres::Row;
 
-use super::fault::Fault;
-use super::sentences::Names;
+use super::error::Fault;
+use super::errors::Names;
 use super::table::{Column, Table};
 use crate::database::Database;
 use crate::migrate::{Component, Upgrade};

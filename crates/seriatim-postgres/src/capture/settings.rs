@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seriatim::backend::TableSettings;
 
-use super::sentences::Names;
+use super::errors::Names;
 
 /// How often an idle feed looks when nobody wakes it, unless told otherwise.
 pub(crate) const EVERY: Duration = Duration::from_millis(250);

@@ -1,7 +1,7 @@
 //! What a pass over the changes collects for the partitions that it serves.
 
 use seriatim::backend::Packer;
-use seriatim::backend::{Happened, PackedChanges};
+use seriatim::backend::{ChangeHeader, PackedChanges};
 use seriatim::change::{Change, Op, Position};
 use seriatim::name::{FeedName, Partition};
 use seriatim::source::{Changes, Limit, Slice};
@@ -73,7 +73,7 @@ impl Slices {
     pub(crate) fn add(
         &mut self,
         hash: i32,
-        happened: Happened,
+        happened: ChangeHeader,
         key: &[u8],
         before: Option<Image<'_>>,
         after: Option<Image<'_>>,
@@ -85,7 +85,7 @@ impl Slices {
     pub(crate) fn add_hashed(
         &mut self,
         hash: i32,
-        happened: Happened,
+        happened: ChangeHeader,
         (key, key_hash): (&[u8], u64),
         before: Option<Image<'_>>,
         after: Option<Image<'_>>,
@@ -104,12 +104,12 @@ impl Slices {
     }
 
     /// Adds a change that is about all objects to every partition.
-    pub(crate) fn add_truncate(&mut self, happened: &Happened) {
+    pub(crate) fn add_truncate(&mut self, happened: &ChangeHeader) {
         for collected in &mut self.slices {
             if let Some(packed) = collected.packed.take() {
                 collected.made.extend(Changes::from(packed));
             }
-            let Happened { position, id, at, .. } = happened.clone();
+            let ChangeHeader { position, id, at, .. } = happened.clone();
             let change = Change {
                 feed: self.feed.clone(),
                 partition: collected.partition,

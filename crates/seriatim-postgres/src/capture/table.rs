@@ -4,9 +4,9 @@ use deadpool_postgres::GenericClient;
 use seriatim::source::SourceError;
 use tokio_postgres::Row;
 
-use super::fault::Fault;
+use super::error::Fault;
+use super::errors::Names;
 use super::names::{TableName, quoted};
-use super::sentences::Names;
 use seriatim::backend::most_similar;
 
 const FIND: &str = include_str!("../../queries/table_find.sql");

@@ -3,7 +3,7 @@
 use seriatim::source::SourceError;
 use seriatim::value::Columns;
 
-use super::sentences::Names;
+use super::errors::Names;
 
 /// The columns that images of one shape are delivered with.
 #[derive(Clone, Debug)]

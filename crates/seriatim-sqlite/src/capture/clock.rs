@@ -10,7 +10,7 @@ use seriatim::source::window::Clock;
 use tokio::sync::OnceCell;
 
 use super::consumers::now;
-use super::fault::run;
+use super::error::run;
 use super::slices::time;
 use crate::database::{Access, Database};
 

@@ -5,11 +5,11 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use seriatim::change::Position;
 use seriatim::source::{Consumer, Start};
 
-use super::fault::Fault;
+use super::error::Fault;
+use super::errors::Names;
 use super::journal::flight::CHANGES;
 use super::position::Place;
 use super::registry::{self, Registration};
-use super::sentences::Names;
 use super::slices;
 use super::sql::{NOW_MS, any};
 use super::watched::Watched;

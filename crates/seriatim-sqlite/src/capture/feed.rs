@@ -11,14 +11,14 @@ use seriatim::source::{
 };
 
 use super::Capture;
-use super::fault::{Fault, run};
+use super::error::{Fault, run};
+use super::highest_seen::{HighestSeen, Noting};
 use super::install::{self, write};
 use super::log::seed;
 use super::position::Place;
 use super::reader::{LeftOver, Outcome, check_live, locked};
 use super::registry::{self, COMPONENT, Registration};
 use super::settings::Settings;
-use super::shown::{Noting, Shown};
 use super::table::{self, Table};
 use super::watched::{Watched, checked_key, delivered, gone};
 use super::{books, consumers, lag, prune};
@@ -143,7 +143,7 @@ impl Feed for Capture {
             Ok((capture, position))
         };
         let (capture, position) = run(self.writing().await?, "rewinding", rewind).await?;
-        self.set_shown(self.shown().map(Shown::unread));
+        self.set_shown(self.shown().map(HighestSeen::unread));
         self.seed(capture, &position).await?;
         Ok(position)
     }
@@ -242,7 +242,7 @@ impl Capture {
                 None => consumers::register(&transaction, &watched, &who, &start, &settings.names)?,
             };
             let head = registry::head(&transaction, watched.objects)?;
-            let shown = Shown::to(&transaction, &who)?;
+            let shown = HighestSeen::to(&transaction, &who)?;
             transaction.commit()?;
             Ok((watched.objects.capture, position, head, shown))
         };

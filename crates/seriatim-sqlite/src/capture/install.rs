@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::fault::Fault;
+use super::error::Fault;
 use super::journal::flight::Flight;
 use super::names::{Edition, Objects};
 use super::registry::{self, COMPONENT};

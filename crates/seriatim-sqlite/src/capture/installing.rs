@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use seriatim::change::Position;
 use seriatim::source::{Consumer, Install, Installed, Shape, SourceError, Start};
 
-use super::fault::{Fault, run};
+use super::error::{Fault, run};
 use super::feed::Wrong;
 use super::table::Table;
 use super::watched::{Watched, checked_key, delivered};

@@ -7,7 +7,7 @@ use seriatim::source::{Blocker, Cursor, Lag};
 use seriatim::value::Key;
 
 use super::consumers::now;
-use super::fault::Fault;
+use super::error::Fault;
 use super::journal::flight::CHANGES;
 use super::names::Objects;
 use super::position::Place;

@@ -8,10 +8,10 @@
 //!
 //! SQLite has one writer at a time, so the order in which rows get their numbers is the order in which they commit.
 
-mod fault;
+mod error;
 mod value;
 mod sql;
-mod sentences;
+mod errors;
 mod chosen;
 mod settings;
 mod names;
@@ -28,9 +28,9 @@ mod watched;
 mod install;
 mod consumers;
 mod slices;
-mod sieve;
+mod row_filter;
 mod reader;
-mod shown;
+mod highest_seen;
 mod prune;
 mod lag;
 mod feed;
@@ -45,11 +45,11 @@ use seriatim::source::SourceError;
 use tokio::sync::OnceCell;
 
 use crate::database::{Access, Database};
+use errors::Names;
+use highest_seen::HighestSeen;
 use reader::SharedReader;
-use sentences::Names;
 use seriatim::backend::Kind;
 use settings::Settings;
-use shown::Shown;
 
 pub use clock::SourceClock;
 pub use window::{Horizon, Unit, WindowCapture};
@@ -108,7 +108,7 @@ pub struct Capture {
     writing: OnceCell<Database>,
     reader: SharedReader,
     /// What is noted for the consumer that opened it, when its store is in another file.
-    shown: Mutex<Option<Shown>>,
+    shown: Mutex<Option<HighestSeen>>,
 }
 
 impl Capture {

@@ -5,13 +5,13 @@ use seriatim::change::Position;
 use seriatim::source::Consumer;
 
 use super::consumers::now;
-use super::fault::Fault;
+use super::error::Fault;
+use super::errors::Names;
 use super::install::{self, write};
 use super::lag::STALE_AFTER_MS;
 use super::names::Objects;
 use super::position::Place;
 use super::registry::{self, Registration};
-use super::sentences::Names;
 use super::watched::Watched;
 use seriatim::backend::Kind;
 

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use seriatim::change::Position;
 use seriatim::source::{Cursor, Limit, Slice};
 
-use super::fault::Fault;
+use super::error::Fault;
 use super::install;
 use super::journal::backfill::{self, Chunk, FirstChanges};
 use super::journal::live::{self, Span};
@@ -14,8 +14,8 @@ use super::log::read::{self as log, Deletes};
 use super::log::seed;
 use super::position::{BackfillPlace, Group, Place};
 use super::registry;
+use super::row_filter::RowFilter;
 use super::settings::Settings;
-use super::sieve::Sieve;
 use super::slices::Slices;
 use super::watched::{self, Shared, Watched};
 use seriatim::backend::Kind;
@@ -27,7 +27,7 @@ pub(super) struct Reader {
     pub capture: Option<i64>,
     watched: Option<(i64, Shared)>,
     /// The filter, for the table as it looked at that version of the schema.
-    sieve: Option<(i64, Option<Sieve>)>,
+    sieve: Option<(i64, Option<RowFilter>)>,
     first_changes: Option<FirstChanges>,
     last_read: Option<Sight>,
     /// The last number drawn when the triggers were last seen to be right.
@@ -99,7 +99,7 @@ impl Reader {
         connection: &Connection,
         watched: &Watched,
         settings: &Settings,
-    ) -> Result<Option<&Sieve>, Fault> {
+    ) -> Result<Option<&RowFilter>, Fault> {
         let version = pragma(connection, "schema_version")?;
         if self.sieve.as_ref().is_none_or(|(known, _)| *known != version) {
             self.sieve = Some((version, watched::sieve(connection, &watched.table, settings)?));
@@ -193,7 +193,7 @@ struct Pass<'a> {
     connection: &'a Connection,
     settings: &'a Settings,
     watched: &'a Watched,
-    sieve: Option<&'a Sieve>,
+    sieve: Option<&'a RowFilter>,
     head: i64,
 }
 

@@ -4,10 +4,10 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use seriatim::change::Position;
 use seriatim::source::{Consumer, SourceError};
 
-use super::fault::Fault;
+use super::error::Fault;
+use super::errors::Names;
 use super::journal::flight::CHANGES;
 use super::names::Objects;
-use super::sentences::Names;
 use super::table::Known;
 use crate::migrate::{Component, version};
 use seriatim::backend::Kind;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seriatim::backend::{Kind, TableSettings};
 
-use super::sentences::Names;
+use super::errors::Names;
 
 /// How often an idle feed looks, unless told otherwise.
 pub(super) const EVERY: Duration = Duration::from_millis(50);

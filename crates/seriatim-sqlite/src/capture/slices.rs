@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rusqlite::types::ValueRef;
-pub(super) use seriatim::backend::Happened;
+pub(super) use seriatim::backend::ChangeHeader;
 use seriatim::backend::PackedChanges;
 use seriatim::backend::Packer;
 use seriatim::change::Position;
@@ -147,7 +147,7 @@ impl Slices {
         key: &WantedKey,
         key_columns: &Columns,
         images: &Images<'_>,
-        happened: Happened,
+        happened: ChangeHeader,
     ) {
         let (partition, slice) = &mut self.slices[key.slice];
         let slice = slice.get_or_insert_with(|| {
@@ -169,7 +169,7 @@ impl Slices {
         wanted: &WantedKey,
         key: (&Columns, &[u8]),
         image: (&Columns, &[u8]),
-        happened: Happened,
+        happened: ChangeHeader,
     ) {
         let (partition, slice) = &mut self.slices[wanted.slice];
         let slice = slice.get_or_insert_with(|| PackedChanges::new(&self.feed, *partition, key.0));

@@ -4,10 +4,10 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 use seriatim::source::SourceError;
 
-use super::fault::Fault;
+use super::error::Fault;
+use super::errors::Names;
 use super::generated;
 use super::names::Edition;
-use super::sentences::Names;
 use super::sql::{list, literal, quoted};
 use super::users_triggers;
 use seriatim::backend::most_similar;

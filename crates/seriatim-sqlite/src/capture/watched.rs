@@ -7,13 +7,13 @@ use seriatim::source::SourceError;
 use seriatim::value::Columns;
 
 use super::chosen::{self, Chosen};
-use super::fault::Fault;
+use super::error::Fault;
+use super::errors::Names;
 use super::key_columns::key_columns;
 use super::names::{Edition, Objects};
 use super::registry::{self, Entry, Triggers};
-use super::sentences::Names;
+use super::row_filter::{Compared, RowFilter, collation, encoding};
 use super::settings::Settings;
-use super::sieve::{Compared, Sieve, collation, encoding};
 use super::table::{self, Column, Indexed, Table};
 use super::users_triggers::{self, UsersTrigger};
 use seriatim::backend::Kind;
@@ -143,13 +143,19 @@ pub(super) fn sieve(
     connection: &Connection,
     table: &Table,
     settings: &Settings,
-) -> Result<Option<Sieve>, Fault> {
+) -> Result<Option<RowFilter>, Fault> {
     let compared = |slot: usize| {
         let Column { name, declared, .. } = &table.columns[slot];
         let collation = collation(connection, &table.name, name);
         Compared { name: name.clone(), declared: declared.clone(), collation }
     };
-    Sieve::new(settings.filter.as_deref(), &table.names(), compared, &encoding(connection)?, &settings.names)
+    RowFilter::new(
+        settings.filter.as_deref(),
+        &table.names(),
+        compared,
+        &encoding(connection)?,
+        &settings.names,
+    )
 }
 
 /// The slots of the columns that are delivered; refuses columns and a filter that the table cannot have.

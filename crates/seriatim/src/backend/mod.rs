@@ -15,9 +15,9 @@ pub use crate::handler::parameter::{Bound, Column, Missing, Parameter};
 pub use crate::queue::books::{Books, Object, WorkerEntry};
 pub use crate::queue::lane::{Action, Answer, Lane};
 pub use crate::source::ahead::{Ahead, Pages, Wanted};
-pub use crate::source::changes::{Happened, PackedChanges};
+pub use crate::source::changes::{ChangeHeader, PackedChanges};
 pub use crate::source::filter::{Dialect, Filter, NoFilter};
-pub use crate::source::window::restless::Restless;
+pub use crate::source::window::hot_rows::HotRows;
 pub use crate::value::packed::Packer;
 pub use crate::value::row::Mostly;
 

@@ -94,7 +94,7 @@ impl ExactSizeIterator for Changes {}
 
 /// What a change is apart from its rows.
 #[derive(Clone, Debug)]
-pub struct Happened {
+pub struct ChangeHeader {
     /// Its place in the partition.
     pub position: Position,
     /// Its number in the feed.
@@ -204,7 +204,7 @@ impl PackedChanges {
     /// which has these columns. Returns what it weighs.
     pub fn push(
         &mut self,
-        happened: Happened,
+        happened: ChangeHeader,
         key: &[u8],
         hash: u64,
         columns: &Columns,
@@ -225,7 +225,7 @@ impl PackedChanges {
             self.make_room();
         }
         self.bytes += after_end as usize;
-        let Happened { position, id, op, at } = happened;
+        let ChangeHeader { position, id, op, at } = happened;
         self.place(position, id);
         self.records.push(Record {
             id,

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh64::xxh64;
 
+use super::json_writer::Seen;
 use super::packed::{Packer, REAL};
-use super::shown::Seen;
 use super::{Columns, Row, Value};
 
 /// Which object a change is about: the values of the key columns, with a hash that never changes.

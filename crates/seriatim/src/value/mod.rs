@@ -3,7 +3,7 @@
 mod key;
 pub(crate) mod packed;
 pub(crate) mod row;
-mod shown;
+mod json_writer;
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use base64::Engine as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use json_writer::{JsonWriter, on_one_line};
 pub use key::Key;
 pub(crate) use packed::Packer;
 pub(crate) use packed::{Packed, Shapes};
 pub(crate) use row::Mostly;
 pub use row::{Columns, Row};
-pub(crate) use shown::{Shown, on_one_line};
 
 /// One value of one column, exactly as the database holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,7 +128,7 @@ mod tests {
         let document = "{\"n\": 12345678901234567890123,\r\n \"d\": 1.10000000000000000001, \"e\": 1e400, \"s\": \"\\n\"}";
         let row = Row::new(Columns::new(["j"]), [Value::Json(document.into())]);
         let mut written = Vec::new();
-        Shown(&mut written).row(Some(&row));
+        JsonWriter(&mut written).row(Some(&row));
         assert_eq!(
             String::from_utf8(written).unwrap(),
             r#"{"j":{"n": 12345678901234567890123,   "d": 1.10000000000000000001, "e": 1e400, "s": "\n"}}"#
@@ -154,7 +154,7 @@ mod tests {
         let names: Vec<String> = (0..values.len()).map(|place| format!("c{place}")).collect();
         let row = Row::new(Columns::new(&names), values);
         let mut written = Vec::new();
-        Shown(&mut written).row(Some(&row));
+        JsonWriter(&mut written).row(Some(&row));
         assert_eq!(String::from_utf8(written).unwrap(), row.to_json().to_string());
     }
 
@@ -163,7 +163,7 @@ mod tests {
         let shown = |mostly, value: Value| {
             let row = Row::new(Columns::new(["id"]).mostly(vec![mostly]), [value]);
             let mut written = Vec::new();
-            Shown(&mut written).row(Some(&row));
+            JsonWriter(&mut written).row(Some(&row));
             let written = String::from_utf8(written).unwrap();
             assert_eq!(written, row.to_json().to_string(), "however it is written");
             let stored: Row = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::shown::Seen;
+use super::json_writer::Seen;
 use super::{Columns, Row, Value};
 
 const NULL: u8 = 0;

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Value;
+use super::json_writer::JsonWriter;
 use super::packed::{Packed, Packer, Unpacking};
-use super::shown::Shown;
 
 /// The names of a row's columns, shared by all rows of one shape.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ impl From<Vec<Arc<str>>> for Columns {
     fn from(names: Vec<Arc<str>>) -> Self {
         let head = |(place, name): (usize, &Arc<str>)| {
             let mut head = Vec::from(if place == 0 { "{" } else { "," });
-            let mut shown = Shown(&mut head);
+            let mut shown = JsonWriter(&mut head);
             shown.text(name);
             shown.json(":");
             Head::new(&head)

@@ -12,7 +12,7 @@ use seriatim::once::Recorded;
 use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStdout, Command};
 
-use super::signals::{Signals, tell};
+use super::unix_signals::{Signals, tell};
 use crate::children;
 use crate::error::{Error, Result};
 

@@ -6,7 +6,7 @@ mod init;
 mod manage;
 mod run;
 mod show;
-mod signals;
+mod unix_signals;
 
 use std::path::Path;
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::arguments::{OnTimeout, Run};
 use super::child::{Child, Ended};
 use super::signal;
-use super::signals::Signals;
+use super::unix_signals::Signals;
 use crate::databases;
 use crate::databases::Database;
 use crate::error::{Error, Result};

@@ -17,7 +17,7 @@ use crate::args::{Parked, ParkedDiscard, ParkedRetry, ParkedShow};
 use crate::config::{Config, QueueConfig};
 use crate::error::{Error, Result};
 use crate::output::{self, BAD, TITLE, styled};
-use crate::{databases, handlers, setup, signals};
+use crate::{databases, handlers, setup, unix_signals};
 
 /// How often it looks whether they are sent.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -162,7 +162,7 @@ async fn retry_all(
     };
     let failed = tokio::select! {
         failed = working => failed?,
-        () = signals::shutdown()? => {
+        () = unix_signals::shutdown()? => {
             return Err(Error::failed(format!("feed {name}: told to stop before all were tried"))
                 .help("they are queued: the next worker tries them"));
         }

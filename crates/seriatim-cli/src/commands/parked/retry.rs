@@ -18,7 +18,7 @@ use crate::args::ParkedRetry;
 use crate::config::{Config, FeedConfig};
 use crate::databases::{self, OpenStore};
 use crate::error::{Error, Result};
-use crate::{handlers, output, setup, signals};
+use crate::{handlers, output, setup, unix_signals};
 
 /// How often it looks whether they are done.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -44,7 +44,7 @@ pub async fn execute(config: &Config, arguments: &ParkedRetry) -> Result<()> {
     }
     let mut waiting =
         Waiting { config, store: &store, feed, helper: None, ownerless: None, told: BTreeSet::new() };
-    let shutdown = signals::shutdown()?;
+    let shutdown = unix_signals::shutdown()?;
     let outcome = tokio::select! {
         outcome = waiting.until_tried(&chosen) => outcome,
         () = shutdown => Err(Error::failed(format!("feed {name}: told to stop before all were tried"))

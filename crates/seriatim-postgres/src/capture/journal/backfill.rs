@@ -19,12 +19,12 @@ use postgres_types::ToSql;
 use seriatim::source::{Limit, SourceError};
 use xxhash_rust::xxh64::xxh64;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
+use super::super::errors::Names;
 use super::super::kind::Base;
 use super::super::names::{literal, quoted};
 use super::super::registry::Registration;
-use super::super::sentences::Names;
-use super::super::sieve::Sieve;
+use super::super::row_filter::RowFilter;
 use super::super::table::Table;
 use super::emit::Emit;
 use super::position::{Chunk, Filling, Group, Place, RowKey};
@@ -321,7 +321,7 @@ fn chunk_sql(base: &Base, watched: &Watched) -> Result<String, SourceError> {
         .replace("{same_as_page}", &rows.same("e", "p.image"))
         .replace("{same_as_gone}", &rows.same("e", "j.before"));
     let sql = base.database.sql(&sql).into_owned();
-    Ok(match Sieve::new(base.settings.filter.as_deref(), &watched.table, &base.settings.names)? {
+    Ok(match RowFilter::new(base.settings.filter.as_deref(), &watched.table, &base.settings.names)? {
         Some(sieve) => sql.replace(
             "in_table, hash, image, noted from (",
             &format!("in_table, hash, {}, noted from (", sieve.image("r.image")),

@@ -1,7 +1,7 @@
 //! From rows of the journal to changes in slices.
 
 use jiff::Timestamp;
-use seriatim::backend::Happened;
+use seriatim::backend::ChangeHeader;
 use seriatim::backend::Packer;
 use seriatim::change::{Op, Position};
 
@@ -53,7 +53,7 @@ impl<'a> Emit<'a> {
             (Some(_), Some(_)) => Op::Update,
             (Some(_), None) => Op::Delete,
         };
-        let happened = Happened { position, id: noted.id as u64, op, at: noted.at };
+        let happened = ChangeHeader { position, id: noted.id as u64, op, at: noted.at };
         match noted.hash {
             None => {
                 self.slices.add_truncate(&happened);
@@ -80,14 +80,14 @@ impl<'a> Emit<'a> {
         self.row.clear();
         self.images.pack_row_name(&packed, &self.packer, &mut self.row).ok_or(Unreadable)?;
         let id = id(self.row.since(0));
-        let happened = Happened { position, id, op: Op::Upsert, at };
+        let happened = ChangeHeader { position, id, op: Op::Upsert, at };
         let after = self.images.delivered(&packed, &self.packer, &mut self.rooms[0]);
         self.slices.add(hash, happened, self.key.since(0), None, Some(after));
         self.images.reuse(Some(packed));
         Ok(())
     }
 
-    fn add(&mut self, hash: i32, happened: Happened, noted: &Noted<'_>) -> Result<(), Unreadable> {
+    fn add(&mut self, hash: i32, happened: ChangeHeader, noted: &Noted<'_>) -> Result<(), Unreadable> {
         if !self.slices.wants(hash) {
             return Ok(());
         }

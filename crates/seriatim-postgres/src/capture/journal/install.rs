@@ -4,7 +4,7 @@ use deadpool_postgres::GenericClient;
 use seriatim::change::Position;
 use seriatim::source::{Consumer, Start};
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::kind::{Base, Wrong};
 use super::super::registry::{self, Known, Registration};
 use super::super::table::Table;

@@ -2,7 +2,7 @@
 
 use seriatim::source::{Blocker, Cursor, Lag};
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::kind::Base;
 use super::position::Place;
 use super::watched::Watched;

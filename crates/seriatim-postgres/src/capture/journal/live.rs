@@ -15,9 +15,9 @@ use seriatim::change::Position;
 use seriatim::source::Limit;
 use tokio_postgres::RowStream;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::kind::Base;
-use super::super::sieve::Sieve;
+use super::super::row_filter::RowFilter;
 use super::backfill::{Fresh, id_of_existing};
 use super::emit::{Emit, Noted};
 
@@ -47,7 +47,7 @@ pub(super) struct Pass<'a> {
     /// While existing rows are read: which changes need the row that they found before them.
     pub fresh: Option<Fresh>,
     /// The filter, if there is one.
-    pub sieve: Option<Sieve>,
+    pub sieve: Option<RowFilter>,
     /// What the columns were, in short, when the table was looked at.
     pub columns: Option<&'a str>,
 }

@@ -29,13 +29,13 @@ use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limi
 
 use tokio::time::Instant;
 
-use super::fault::Fault;
+use super::error::Fault;
 use super::image::Images;
 use super::kind::{Base, Capturing, Wrong};
 use super::looks::Looks;
 use super::patience::in_the_way;
 use super::registry;
-use super::sieve::Sieve;
+use super::row_filter::RowFilter;
 use super::slices::Slices;
 use super::table::Table;
 use crate::database::Client;
@@ -252,9 +252,9 @@ impl State {
             let settings = &base.settings;
             let (table, names) = (&watched.table, &settings.names);
             let chosen = table.chosen(settings.columns.as_deref(), &watched.entry.key, names)?;
-            let sieve = Sieve::new(settings.filter.as_deref(), table, names)?;
+            let sieve = RowFilter::new(settings.filter.as_deref(), table, names)?;
             let images = Images::new(table, &watched.known.key_names).naming_rows(row_names);
-            let asked_about = sieve.iter().flat_map(Sieve::columns);
+            let asked_about = sieve.iter().flat_map(RowFilter::columns);
             let shapes = self.shapes(base, client, &watched).await?;
             let images = images.with_shapes(shapes.shapes.clone());
             let mut images = images.choosing(chosen).asked_about(asked_about);

@@ -3,7 +3,7 @@
 use seriatim::change::Position;
 use seriatim::source::Consumer;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::kind::Base;
 use super::super::registry::{self, Registration};
 use super::backfill::index;

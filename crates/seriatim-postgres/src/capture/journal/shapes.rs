@@ -2,7 +2,7 @@
 
 use deadpool_postgres::GenericClient;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::kind::Base;
 use super::super::shapes::{Shape, Typed, altered, steps};
 use super::super::table::Table;

@@ -6,10 +6,10 @@ use deadpool_postgres::GenericClient;
 use seriatim::source::SourceError;
 use tokio_postgres::Row;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
+use super::super::errors::Names;
 use super::super::kind::Base;
 use super::super::registry::{self, Entry, Known, Made};
-use super::super::sentences::Names;
 use super::super::table::Table;
 use super::triggers::Journal;
 use seriatim::backend::Kind;

@@ -6,10 +6,10 @@ use seriatim::source::{Consumer, SourceError};
 use tokio_postgres::Row;
 
 use super::place::{Place, Rows};
-use crate::capture::fault::Fault;
+use crate::capture::error::Fault;
 use crate::capture::image::Images;
 use crate::capture::kind::Base;
-use crate::capture::sieve::Sieve;
+use crate::capture::row_filter::RowFilter;
 use crate::capture::table::Table;
 use crate::migrate::{Component, Upgrade};
 
@@ -183,7 +183,7 @@ impl Watched {
     ) -> Result<Self, Fault> {
         let names = &base.settings.names;
         let table = Table::read(client, oid, names).await?.ok_or_else(|| names.table_gone())?;
-        let sieve = Sieve::new(base.settings.filter.as_deref(), &table, names)?;
+        let sieve = RowFilter::new(base.settings.filter.as_deref(), &table, names)?;
         let sieve = sieve.map_or_else(|| "true".to_owned(), |sieve| sieve.row("seriatim_row"));
         // The parts are filled each for itself: names and filters may look like anything.
         let (before, after) = READ.split_once("{matches}").unwrap_or((READ, ""));

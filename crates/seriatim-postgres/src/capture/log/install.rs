@@ -8,7 +8,7 @@ use tokio_postgres::error::SqlState;
 
 use super::books::{COMPONENT, State, consumer_name, fill, head, place};
 use super::place::{Place, Rows};
-use crate::capture::fault::Fault;
+use crate::capture::error::Fault;
 use crate::capture::kind::{Base, Wrong};
 use crate::capture::names::{literal, quoted};
 use crate::capture::patience::in_the_way;

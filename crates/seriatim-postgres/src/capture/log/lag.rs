@@ -9,7 +9,7 @@ use super::Log;
 use super::books::{head, place};
 use super::place::{Place, Rows};
 use super::read::hash_of;
-use crate::capture::fault::Fault;
+use crate::capture::error::Fault;
 use crate::capture::kind::Base;
 
 const WAITING: &str = include_str!("../../../queries/log_waiting.sql");

@@ -15,7 +15,7 @@ mod place;
 mod books;
 mod install;
 mod read;
-mod shown;
+mod highest_seen;
 mod lag;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,16 +26,16 @@ use async_trait::async_trait;
 use seriatim::change::Position;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Start};
 
-use super::fault::Fault;
+use super::error::Fault;
 use super::kind::{Base, Capturing, Wrong};
 use super::looks::Looks;
 use super::table::Table;
 use crate::database::Client;
 use crate::sequencer::Subject;
 use books::{State, Watched, consumer_name, head, place};
+use highest_seen::HighestSeen;
 use install::Guarded;
 use place::Rows;
-use shown::Shown;
 
 const CONSUMED: &str = include_str!("../../../queries/log_consumed.sql");
 const NOTE: &str = include_str!("../../../queries/log_note.sql");
@@ -59,7 +59,7 @@ enum Unnumbered {
 #[derive(Default)]
 pub(super) struct Log {
     known: Mutex<Option<(u32, Arc<Watched>)>>,
-    shown: Shown,
+    shown: HighestSeen,
     /// How many reads in a row did not see the end, though it was near.
     unsure: AtomicU32,
     looks: Looks,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seriatim::backend::Happened;
+use seriatim::backend::ChangeHeader;
 use seriatim::backend::Packer;
 use seriatim::change::Op;
 use seriatim::source::{Cursor, Limit, Slice};
@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use super::books::{State, Watched, head};
 use super::place::{Group, Rows};
 use super::{Log, Unnumbered};
-use crate::capture::fault::Fault;
+use crate::capture::error::Fault;
 use crate::capture::image::Images;
 use crate::capture::kind::Base;
 use crate::capture::registry::time;
@@ -193,7 +193,7 @@ impl Pass<'_> {
         images.pack_key(&image, &image_packer, &mut key).ok_or_else(unreadable)?;
         let place = self.state.place(number, self.group.at.rows);
         let op = if exists { Op::Upsert } else { Op::Delete };
-        let happened = Happened { position: place.position(), id: number as u64, op, at: time(at) };
+        let happened = ChangeHeader { position: place.position(), id: number as u64, op, at: time(at) };
         let mut room = Packer::default();
         let after = exists.then(|| images.delivered(&image, &image_packer, &mut room));
         slices.add(hash_of(key.since(0)), happened, key.since(0), None, after);

@@ -11,10 +11,10 @@ use seriatim::name::FeedName;
 use seriatim::source::window::rounded_down;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::look::reading;
 use super::pass::Pass;
-use super::place::{Mine, Place};
+use super::place::{Place, WindowPosition};
 use super::relation::Relation;
 use super::settings::Settings;
 use super::{WindowCapture, horizon, lag, look};
@@ -57,13 +57,13 @@ impl WindowCapture {
                 Place::Since(rounded_down(horizon::present(&client).await?, relation.kind.tick()))
             }
         };
-        Ok(Mine::at(place).position())
+        Ok(WindowPosition::at(place).position())
     }
 
     async fn is_mine(&self, position: &Position) -> Result<(), Fault> {
         let (_, relation) = self.look().await?;
         let foreign = || self.settings.names.not_a_position(position).into();
-        Mine::parse(position, relation.spelling()).map(drop).ok_or_else(foreign)
+        WindowPosition::parse(position, relation.spelling()).map(drop).ok_or_else(foreign)
     }
 
     async fn opened(&self, start: &Start) -> Result<Position, Fault> {

@@ -29,7 +29,7 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use super::super::clock::NOW;
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::moment::Micros;
 
 const OPEN: &str = include_str!("../../../queries/window_open.sql");

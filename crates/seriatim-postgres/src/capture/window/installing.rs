@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use seriatim::change::Position;
 use seriatim::source::{Blocker, Consumer, Feed, Install, Installed, Limit, Shape, SourceError, Start};
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::slices::Slices;
+use super::errors::without_sight;
 use super::look::reading;
 use super::pass::Walk;
-use super::place::{Mine, Place};
-use super::sentences::without_sight;
+use super::place::{Place, WindowPosition};
 use super::settings::Horizon;
 use super::{WindowCapture, horizon, lag};
 use crate::effect::ColumnTypes;
@@ -31,7 +31,7 @@ impl WindowCapture {
         let limit = Limit { rows: 1, bytes: usize::MAX };
         let (names, partitions) = (&self.settings.names, self.settings.partitions);
         let slices = Slices::new(&names.feed, partitions, &relation.key_columns(), &[], limit);
-        let mut walk = Walk::new(Mine::at(Place::Beginning), slices);
+        let mut walk = Walk::new(WindowPosition::at(Place::Beginning), slices);
         self.pass(&transaction, &relation).walk(&mut walk, limit).await?;
         Ok(())
     }

@@ -8,12 +8,12 @@ use seriatim::source::{Blocker, Cursor, Lag};
 use seriatim::value::Key;
 use tokio_postgres::Row;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
+use super::errors::shown;
 use super::horizon::{self, Look, Open, Prepared};
 use super::pass::Pass;
-use super::place::{Mine, Place};
+use super::place::{Place, WindowPosition};
 use super::relation::{Lower, Read, Reading, Relation};
-use super::sentences::shown;
 use super::settings::{Horizon, Settings};
 
 /// Beyond this many rows, counting costs more than the number is worth.
@@ -32,7 +32,7 @@ pub(super) async fn lag(pass: &Pass<'_>, cursors: &[Cursor]) -> Result<Vec<Lag>,
     let mut lags = Vec::with_capacity(cursors.len());
     for cursor in cursors {
         let foreign = || pass.settings.names.not_a_position(&cursor.after);
-        let mine = Mine::parse(&cursor.after, pass.relation.spelling());
+        let mine = WindowPosition::parse(&cursor.after, pass.relation.spelling());
         let place = mine.ok_or_else(foreign)?.place;
         if !known.iter().any(|(counted, _)| *counted == place) {
             known.push((place.clone(), count(pass, &place).await?));

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use seriatim::backend::Restless;
+use seriatim::backend::HotRows;
 use seriatim::backend::{Pages, Wanted};
 use seriatim::source::{Cursor, Limit, Slice};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::slices::Slices;
+use super::errors::without_sight;
 use super::horizon::{self, Horizons};
+use super::hot_rows;
 use super::pass::{End, Pass, Walk, finish};
-use super::place::{Group, Mine, Place};
+use super::place::{Group, Place, WindowPosition};
 use super::relation::Relation;
-use super::restless;
-use super::sentences::without_sight;
 use super::settings::{Horizon, Settings, patience};
 use crate::database::{Client, Database};
 
@@ -39,7 +39,7 @@ pub(super) struct Memory {
     exhausted: bool,
     /// The present at the first look: whatever was there then has been seen when the windows have passed it.
     begun: Option<Timestamp>,
-    restless: Restless<u64>,
+    restless: HotRows<u64>,
     told_blind: bool,
     told_beginning: bool,
 }
@@ -195,7 +195,7 @@ impl Memory {
             until: group.until.clone(),
         };
         let from = match group.at.place {
-            Place::Beginning => Mine { place: self.begin(settings, now), ..group.at.clone() },
+            Place::Beginning => WindowPosition { place: self.begin(settings, now), ..group.at.clone() },
             _ => group.at.clone(),
         };
         let walk = Walk::new(from, slices);
@@ -212,7 +212,7 @@ impl Memory {
     ) -> Result<Vec<Slice>, Fault> {
         let end = pass.walk(&mut walk, limit).await?;
         if self.restless.is_due(now, patience(pass.settings, pass.relation.kind.tick())) {
-            restless::deliver(&mut walk, pass, &mut self.restless, now).await?;
+            hot_rows::deliver(&mut walk, pass, &mut self.restless, now).await?;
         }
         if walk.at.mark.dropped > group.at.mark.dropped {
             let dropped = walk.at.mark.dropped - group.at.mark.dropped;

@@ -19,13 +19,13 @@
 
 mod moment;
 mod settings;
-mod sentences;
+mod errors;
 mod place;
 mod columns;
 mod relation;
 mod horizon;
 mod pass;
-mod restless;
+mod hot_rows;
 mod look;
 mod lag;
 mod feed;
@@ -39,7 +39,7 @@ use tokio::time::Instant;
 pub use moment::Unit;
 pub use settings::Horizon;
 
-use super::sentences::Names;
+use super::errors::Names;
 use super::settings::EVERY;
 use crate::database::Database;
 use look::Memory;

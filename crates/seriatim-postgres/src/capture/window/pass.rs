@@ -7,7 +7,7 @@ use deadpool_postgres::Transaction;
 use futures_util::TryStreamExt as _;
 use jiff::Timestamp;
 use seriatim::backend::rows::{PackedRow, other_form, separator};
-use seriatim::backend::{Happened, Pages};
+use seriatim::backend::{ChangeHeader, Pages};
 use seriatim::change::{Op, Position};
 use seriatim::order::partition_of_hash;
 use seriatim::source::window::rounded_down;
@@ -15,12 +15,12 @@ use seriatim::source::{Limit, Slice};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, RowStream};
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::slices::Slices;
+use super::errors::no_moment;
 use super::moment::{EARLIEST, Kind, Micros, NoMoment};
-use super::place::{Mine, Place, RowPlace};
+use super::place::{Place, RowPlace, WindowPosition};
 use super::relation::{Lower, Read, Reading, Relation, TieAs};
-use super::sentences::no_moment;
 use super::settings::Settings;
 
 /// Rows that are only passed over, for being stale, are passed in larger steps.
@@ -41,7 +41,7 @@ pub(super) struct Pass<'a> {
 
 /// Where a pass has come to.
 pub(super) struct Walk {
-    pub at: Mine,
+    pub at: WindowPosition,
     pub slices: Slices,
     looked_at: usize,
     /// The place of the next row.
@@ -63,7 +63,7 @@ pub(super) enum End {
 }
 
 impl Walk {
-    pub(super) fn new(at: Mine, slices: Slices) -> Self {
+    pub(super) fn new(at: WindowPosition, slices: Slices) -> Self {
         let next = RowPlace { raw: String::new(), tie: Vec::new(), at: Timestamp::MIN };
         let (packed, text) = (PackedRow::default(), String::new());
         Walk { at, slices, looked_at: 0, next, packed, hash: 0, matches: true, text }
@@ -358,7 +358,7 @@ impl Pass<'_> {
         if !self.is_wanted(walk) {
             return;
         }
-        let happened = Happened { position: walk.position(), id, op: Op::Upsert, at };
+        let happened = ChangeHeader { position: walk.position(), id, op: Op::Upsert, at };
         let partition = self.partition(walk);
         walk.packed.choose(self.relation.row.delivered_places());
         let after = (self.relation.row.delivered_names(), walk.packed.chosen());

@@ -7,19 +7,19 @@ use seriatim::backend::rows;
 
 use super::moment::Kind;
 
-pub(super) type Place = rows::Place<Spelling>;
-pub(super) type RowPlace = rows::RowPlace<Spelling>;
-pub(super) type Mine = rows::Mine<Spelling>;
-pub(super) type Group = rows::Group<Spelling>;
+pub(super) type Place = rows::Place<PositionCodec>;
+pub(super) type RowPlace = rows::RowPlace<PositionCodec>;
+pub(super) type WindowPosition = rows::WindowPosition<PositionCodec>;
+pub(super) type Group = rows::Group<PositionCodec>;
 
 /// How a column of this kind is written, and how many columns order the rows of one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spelling {
+pub(super) struct PositionCodec {
     pub kind: Kind,
     pub ties: usize,
 }
 
-impl rows::Spelling for Spelling {
+impl rows::PositionCodec for PositionCodec {
     type Value = String;
 
     fn read(self, raw: &str, tie: &[Json]) -> Option<RowPlace> {
@@ -74,8 +74,8 @@ mod tests {
 
     const TIME: Kind = Kind::Time { digits: 6 };
 
-    fn parse(text: &str, kind: Kind, ties: usize) -> Option<Mine> {
-        Mine::parse(&Position::text(text), Spelling { kind, ties })
+    fn parse(text: &str, kind: Kind, ties: usize) -> Option<WindowPosition> {
+        WindowPosition::parse(&Position::text(text), PositionCodec { kind, ties })
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
         let cursor =
             |partition, after: &str| Cursor { partition: Partition(partition), after: Position::text(after) };
         let cursors = [cursor(0, "3 [10]"), cursor(1, "3 [9]")];
-        let spelling = Spelling { kind: Kind::Number(Unit::Seconds), ties: 1 };
+        let spelling = PositionCodec { kind: Kind::Number(Unit::Seconds), ties: 1 };
         let group = Group::furthest_behind(&cursors, spelling).unwrap().unwrap();
         assert_eq!(group.members, [Partition(1)]);
         assert_eq!(group.until.unwrap().tie, ["10"]);
@@ -131,9 +131,9 @@ mod properties {
             text in r#"\PC{0,30}|(beginning|since 2026-11-15T08:00:00Z|[0-9]{1,22}|2026-11-15( 08:00:00)?)( \[([0-9]{1,22}|"[a-z]{0,4}"|null)?\])?( (dropped|early)=[0-9:,-]{0,25}){0,2}"#,
             kind in prop::sample::select(vec![Kind::Time { digits: 6 }, Kind::Date, Kind::Text]),
         ) {
-            let spelling = Spelling { kind, ties: 1 };
-            if let Some(mine) = Mine::parse(&Position::text(&text), spelling) {
-                prop_assert_eq!(Mine::parse(&mine.position(), spelling), Some(mine));
+            let spelling = PositionCodec { kind, ties: 1 };
+            if let Some(mine) = WindowPosition::parse(&Position::text(&text), spelling) {
+                prop_assert_eq!(WindowPosition::parse(&mine.position(), spelling), Some(mine));
             }
         }
 

@@ -6,14 +6,14 @@ use seriatim::value::Columns;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::names::{TableName, literal, quoted};
-use super::super::sieve::Sieve;
+use super::super::row_filter::RowFilter;
 use super::super::table;
 use super::columns::RowColumns;
+use super::errors::{bad_query, no_kind};
 use super::moment::{EARLIEST, Kind};
-use super::place::{Place, Spelling};
-use super::sentences::{bad_query, no_kind};
+use super::place::{Place, PositionCodec};
 use super::settings::{From, Settings};
 use crate::error::is_transient;
 
@@ -30,7 +30,7 @@ pub(super) struct Relation {
     columns: Vec<(String, Type)>,
     pub row: RowColumns,
     /// The filter, if there is one.
-    sieve: Option<Sieve>,
+    sieve: Option<RowFilter>,
     /// Where names in the rows' query are looked for.
     pub search_path: String,
     /// The table, and what its columns looked like before they were looked at; none for a query.
@@ -233,8 +233,8 @@ impl Relation {
     }
 
     /// How positions write what orders the rows.
-    pub(super) fn spelling(&self) -> Spelling {
-        Spelling { kind: self.kind, ties: self.ties() }
+    pub(super) fn spelling(&self) -> PositionCodec {
+        PositionCodec { kind: self.kind, ties: self.ties() }
     }
 
     /// Whether the filter holds for a row that was read whole.
@@ -407,11 +407,11 @@ async fn sieve(
     transaction: &Transaction<'_>,
     settings: &Settings,
     from: &str,
-) -> Result<Option<Sieve>, Fault> {
+) -> Result<Option<RowFilter>, Fault> {
     let Some(text) = &settings.filter else { return Ok(None) };
     let table = TableName::parse(&settings.names.table).filter(|_| matches!(settings.from, From::Table));
     let alias = table.map_or_else(|| "query".to_owned(), |name| name.folded().unwrap_or(name).table);
-    let sieve = Sieve::on_rows(text, &alias, &settings.names)?;
+    let sieve = RowFilter::on_rows(text, &alias, &settings.names)?;
     sieve.check_on(transaction, &format!("{from} as {}", quoted(&alias)), &settings.names).await?;
     Ok(Some(sieve))
 }

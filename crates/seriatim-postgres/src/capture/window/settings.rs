@@ -6,7 +6,7 @@ use seriatim::backend::rows;
 pub(super) use seriatim::backend::rows::From;
 pub use seriatim::backend::rows::Horizon;
 
-use super::super::sentences::Names;
+use super::super::errors::Names;
 
 /// Rows that do not rest are not looked for more often than this, however short the buffer is: each look reads the keys of all
 /// rows that are too young.

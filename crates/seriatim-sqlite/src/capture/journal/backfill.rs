@@ -13,11 +13,11 @@ use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
 
 use super::flight::CHANGES;
-use crate::capture::fault::Fault;
+use crate::capture::error::Fault;
 use crate::capture::position::{BackfillPlace, Place};
 use crate::capture::registry::Registration;
-use crate::capture::sieve::{Sieve, sifted};
-use crate::capture::slices::{Happened, Images, Slices, Stepped, time};
+use crate::capture::row_filter::{RowFilter, sifted};
+use crate::capture::slices::{ChangeHeader, Images, Slices, Stepped, time};
 use crate::capture::sql::{all, list, quoted};
 use crate::capture::table::Indexed;
 use crate::capture::value::Exact;
@@ -67,7 +67,7 @@ pub(in crate::capture) struct Chunk<'a> {
 pub(in crate::capture) fn read(
     connection: &Connection,
     watched: &Watched,
-    sieve: Option<&Sieve>,
+    sieve: Option<&RowFilter>,
     chunk: &Chunk<'_>,
     mut slices: Slices,
 ) -> Result<Vec<Slice>, Fault> {
@@ -95,7 +95,7 @@ pub(in crate::capture) fn read(
 
 fn take(
     watched: &Watched,
-    sieve: Option<&Sieve>,
+    sieve: Option<&RowFilter>,
     chunk: &Chunk<'_>,
     row: &Stepped<'_>,
     at: &BackfillPlace,
@@ -106,7 +106,7 @@ fn take(
         0 => &watched.chosen,
         changed_by => watched.columns_at(changed_by),
     };
-    let happened = Happened {
+    let happened = ChangeHeader {
         position: Place::Backfill(at.clone()).position(),
         id: chunk.registration.id_of(at.ordinal),
         op: Op::Upsert,
@@ -195,9 +195,9 @@ fn select(watched: &Watched, after: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::errors::Names;
     use crate::capture::install;
     use crate::capture::registry::COMPONENT;
-    use crate::capture::sentences::Names;
     use crate::capture::settings::Settings;
     use crate::migrate::migrate;
     use seriatim::backend::Kind;

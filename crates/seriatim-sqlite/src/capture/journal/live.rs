@@ -4,9 +4,9 @@ use rusqlite::Connection;
 use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
 
-use crate::capture::fault::Fault;
-use crate::capture::sieve::{Sieve, sifted};
-use crate::capture::slices::{Happened, Images, Slices, Stepped};
+use crate::capture::error::Fault;
+use crate::capture::row_filter::{RowFilter, sifted};
+use crate::capture::slices::{ChangeHeader, Images, Slices, Stepped};
 use crate::capture::sql::list;
 use crate::capture::watched::Watched;
 
@@ -29,7 +29,7 @@ pub(in crate::capture) struct Span {
 pub(in crate::capture) fn read(
     connection: &Connection,
     watched: &Watched,
-    sieve: Option<&Sieve>,
+    sieve: Option<&RowFilter>,
     span: &Span,
     slices: Slices,
 ) -> Result<Vec<Slice>, Fault> {
@@ -55,7 +55,7 @@ pub(in crate::capture) fn read(
 /// A feed with a filter is one of a table that has no other rows: what comes to match is inserted, what does no more is deleted.
 fn take(
     watched: &Watched,
-    sieve: Option<&Sieve>,
+    sieve: Option<&RowFilter>,
     row: &Stepped<'_>,
     id: i64,
     slices: &mut Slices,
@@ -79,7 +79,7 @@ fn take(
         (Some(_), None) => Op::Delete,
     };
     let images = Images { chosen, before, after };
-    let happened = Happened { position: Position::number(id as u64), id: id as u64, op, at: row.time(2) };
+    let happened = ChangeHeader { position: Position::number(id as u64), id: id as u64, op, at: row.time(2) };
     slices.add(row, &key, &watched.key_columns, &images, happened);
     Ok(())
 }

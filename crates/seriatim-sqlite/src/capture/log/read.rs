@@ -8,10 +8,10 @@ use rusqlite::Connection;
 use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
 
-use crate::capture::fault::Fault;
+use crate::capture::error::Fault;
 use crate::capture::journal::live::Span;
-use crate::capture::sieve::{Sieve, sifted};
-use crate::capture::slices::{Happened, Images, Slices, Stepped};
+use crate::capture::row_filter::{RowFilter, sifted};
+use crate::capture::slices::{ChangeHeader, Images, Slices, Stepped};
 use crate::capture::sql::{all, list};
 use crate::capture::watched::Watched;
 
@@ -29,7 +29,7 @@ pub(in crate::capture) enum Deletes {
 pub(in crate::capture) fn read(
     connection: &Connection,
     watched: &Watched,
-    sieve: Option<&Sieve>,
+    sieve: Option<&RowFilter>,
     span: &Span,
     deletes: Deletes,
     mut slices: Slices,
@@ -72,7 +72,7 @@ fn window_end(connection: &Connection, watched: &Watched, span: &Span) -> rusqli
 /// has it from before is to forget it.
 fn take(
     watched: &Watched,
-    sieve: Option<&Sieve>,
+    sieve: Option<&RowFilter>,
     row: &Stepped<'_>,
     deletes: Deletes,
     slices: &mut Slices,
@@ -90,7 +90,7 @@ fn take(
     }
     let id = row.number(0) as u64;
     let op = if after.is_some() { Op::Upsert } else { Op::Delete };
-    let happened = Happened { position: Position::number(id), id, op, at: row.time(1) };
+    let happened = ChangeHeader { position: Position::number(id), id, op, at: row.time(1) };
     slices.add(row, &key, &watched.key_columns, &Images { chosen, before: None, after }, happened);
     Ok(())
 }

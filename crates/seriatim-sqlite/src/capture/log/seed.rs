@@ -4,9 +4,9 @@ use rusqlite::{Transaction, params_from_iter};
 use serde_json::{Value as Json, json};
 
 use crate::capture::consumers::now;
-use crate::capture::fault::Fault;
+use crate::capture::error::Fault;
+use crate::capture::errors::Names;
 use crate::capture::registry;
-use crate::capture::sentences::Names;
 use crate::capture::sql::{all, list, quoted};
 use crate::capture::table::Indexed;
 use crate::capture::value::Exact;

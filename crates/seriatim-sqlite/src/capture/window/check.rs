@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 use seriatim::source::{Blocker, Limit};
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::slices::Slices;
 use super::super::value::Exact;
 use super::pass::Pass;
-use super::place::{Mine, Place, RowPlace};
+use super::place::{Place, RowPlace, WindowPosition};
 use super::relation::{Read, Relation};
 use super::settings::Settings;
 
@@ -22,7 +22,7 @@ pub(super) fn check(connection: &Connection, settings: &Settings, relation: &Rel
     let slices =
         Slices::new(&settings.names.feed, settings.partitions, &[], Limit { rows: 1, bytes: usize::MAX });
     // A row that no window could read is told here.
-    drop(pass.walk(Mine::at(Place::Beginning), slices, Limit { rows: 1, bytes: usize::MAX })?);
+    drop(pass.walk(WindowPosition::at(Place::Beginning), slices, Limit { rows: 1, bytes: usize::MAX })?);
     Ok(())
 }
 

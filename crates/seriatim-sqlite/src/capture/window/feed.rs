@@ -10,10 +10,10 @@ use seriatim::name::FeedName;
 use seriatim::source::window::rounded_down;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Slice, SourceError, Start};
 
-use super::super::fault::{Fault, run};
+use super::super::error::{Fault, run};
 use super::look::locked;
 use super::moment::resolution;
-use super::place::{Mine, Place};
+use super::place::{Place, WindowPosition};
 use super::relation::Relation;
 use super::settings::{Settings, spelling};
 use super::{WindowCapture, horizon, lag};
@@ -84,7 +84,7 @@ impl Feed for WindowCapture {
 
     async fn validate(&self, position: &Position) -> Result<(), SourceError> {
         let foreign = || self.settings.names.not_a_position(position);
-        Mine::parse(position, spelling(&self.settings)).map(drop).ok_or_else(foreign)
+        WindowPosition::parse(position, spelling(&self.settings)).map(drop).ok_or_else(foreign)
     }
 
     async fn lag(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, SourceError> {
@@ -155,7 +155,7 @@ impl WindowCapture {
                 Place::Since(rounded_down(now, resolution(self.settings.unit)))
             }
         };
-        Ok(Mine::at(place).position())
+        Ok(WindowPosition::at(place).position())
     }
 
     /// A read that found nothing, soon after another one that did not either, takes its time: who asks again at once would find as

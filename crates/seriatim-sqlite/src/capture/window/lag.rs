@@ -10,13 +10,13 @@ use seriatim::order::partition_of_hash;
 use seriatim::source::{Blocker, Cursor, Lag};
 use seriatim::value::Key;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::slices::Stepped;
 use super::super::sql::quoted;
 use super::horizon::{self, Asked};
 use super::moment::moment;
 use super::pass::Pass;
-use super::place::Mine;
+use super::place::WindowPosition;
 use super::relation::{Read, Relation};
 use super::settings::{Horizon, Settings, spelling};
 
@@ -38,7 +38,7 @@ pub(super) fn lag(
     let pass = Pass { connection, settings, relation, sieve: None, finish, stale_before, until: None };
     let lag = |cursor: &Cursor| {
         let foreign = || settings.names.not_a_position(&cursor.after);
-        let place = Mine::parse(&cursor.after, spelling(settings)).ok_or_else(foreign)?.place;
+        let place = WindowPosition::parse(&cursor.after, spelling(settings)).ok_or_else(foreign)?.place;
         let (mut behind, mut looked_at, mut oldest) = (0, 0, None);
         pass.step(&place, Read::Keys, MOST_COUNTED, |row| {
             looked_at += 1;

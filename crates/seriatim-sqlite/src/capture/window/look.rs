@@ -4,19 +4,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use rusqlite::Connection;
-use seriatim::backend::Restless;
+use seriatim::backend::HotRows;
 use seriatim::backend::{Pages, Wanted};
 use seriatim::change::Position;
 use seriatim::source::{Cursor, Limit, Slice};
 
-use super::super::fault::Fault;
-use super::super::sieve::Sieve;
+use super::super::error::Fault;
+use super::super::row_filter::RowFilter;
 use super::super::slices::Slices;
 use super::horizon::{self, Asked};
+use super::hot_rows;
 use super::pass::{End, Pass};
 use super::place::{Group, Place};
 use super::relation::Relation;
-use super::restless;
 use super::settings::{Horizon, Settings, patience, spelling};
 
 /// What is known from one look to the next. Only the connection's thread locks it.
@@ -24,7 +24,7 @@ use super::settings::{Horizon, Settings, patience, spelling};
 pub(super) struct Memory {
     relation: Option<(i64, Arc<Relation>)>,
     /// The filter on its rows.
-    sieve: Option<Sieve>,
+    sieve: Option<RowFilter>,
     /// The last horizon.
     horizon: Option<Timestamp>,
     /// Everything before that horizon is read.
@@ -36,7 +36,7 @@ pub(super) struct Memory {
     /// The state of the file at the last look, and whether there were rows in it that were too young.
     seen: Option<i64>,
     young: bool,
-    restless: Restless<u64>,
+    restless: HotRows<u64>,
     told_beginning: bool,
 }
 
@@ -110,7 +110,7 @@ impl Memory {
         let dropped_before = group.at.mark.dropped;
         let (mut walk, end) = pass.walk(group.at, slices, limit)?;
         if self.restless.is_due(horizon, patience(settings)) {
-            restless::deliver(&mut walk, &pass, &mut self.restless, horizon)?;
+            hot_rows::deliver(&mut walk, &pass, &mut self.restless, horizon)?;
         }
         if walk.at.mark.dropped > dropped_before {
             let dropped = walk.at.mark.dropped - dropped_before;

@@ -20,12 +20,12 @@
 
 mod moment;
 mod settings;
-mod sentences;
+mod errors;
 mod place;
 mod relation;
 mod horizon;
 mod pass;
-mod restless;
+mod hot_rows;
 mod look;
 mod lag;
 mod check;
@@ -43,7 +43,7 @@ use tokio::time::Instant;
 pub use moment::Unit;
 pub use settings::Horizon;
 
-use super::sentences::Names;
+use super::errors::Names;
 use super::settings::EVERY;
 use crate::database::{Access, Database};
 use look::SharedMemory;

@@ -11,14 +11,14 @@ use seriatim::change::{Op, Position};
 use seriatim::source::Limit;
 use seriatim::source::window::rounded_down;
 
-use super::super::fault::Fault;
-use super::super::sieve::{Sieve, sifted};
-use super::super::slices::{Happened, Slices, Stepped, WantedKey};
+use super::super::error::Fault;
+use super::super::row_filter::{RowFilter, sifted};
+use super::super::slices::{ChangeHeader, Slices, Stepped, WantedKey};
 use super::super::value::Exact;
+use super::errors::no_moment;
 use super::moment::{least, moment, resolution};
-use super::place::{Mine, Place, RowPlace, is_of};
+use super::place::{Place, RowPlace, WindowPosition, is_of};
 use super::relation::{Read, Relation};
-use super::sentences::no_moment;
 use super::settings::Settings;
 
 /// Rows that are only passed over, for being stale or from before the start, are passed in larger steps.
@@ -30,7 +30,7 @@ pub(super) struct Pass<'a> {
     pub settings: &'a Settings,
     pub relation: &'a Relation,
     /// The filter, if there is one.
-    pub sieve: Option<&'a Sieve>,
+    pub sieve: Option<&'a RowFilter>,
     /// Rows from this moment on are too young.
     pub finish: Timestamp,
     /// Rows before this moment are stale.
@@ -42,7 +42,7 @@ pub(super) struct Pass<'a> {
 /// Where a pass has come to.
 pub(super) struct Walk<'a> {
     pass: &'a Pass<'a>,
-    pub at: Mine,
+    pub at: WindowPosition,
     pub slices: Slices,
     /// Rows before this moment are from before the start, and do not count.
     since: Timestamp,
@@ -78,7 +78,7 @@ impl Pass<'_> {
     /// Walks on from a place, to the end of one page at most.
     pub(super) fn walk<'a>(
         &'a self,
-        from: Mine,
+        from: WindowPosition,
         slices: Slices,
         limit: Limit,
     ) -> Result<(Walk<'a>, End), Fault> {
@@ -91,7 +91,12 @@ impl Pass<'_> {
     }
 
     /// The pages after a row that can be filled to the end: as many as would be read one by one, up to the limit together.
-    pub(super) fn full_pages(&self, from: Mine, slices: Slices, limit: Limit) -> Result<Pages, Fault> {
+    pub(super) fn full_pages(
+        &self,
+        from: WindowPosition,
+        slices: Slices,
+        limit: Limit,
+    ) -> Result<Pages, Fault> {
         let page = self.page(limit);
         let mut walk = Walk::new(self, from, slices, page);
         walk.further = Some(limit);
@@ -185,7 +190,7 @@ fn run<T>(
 }
 
 impl<'a> Walk<'a> {
-    fn new(pass: &'a Pass<'a>, at: Mine, slices: Slices, page: usize) -> Self {
+    fn new(pass: &'a Pass<'a>, at: WindowPosition, slices: Slices, page: usize) -> Self {
         let since = match at.place {
             Place::Since(at) => at,
             _ => Timestamp::MIN,
@@ -328,7 +333,7 @@ impl<'a> Walk<'a> {
     /// Adds the row that was packed last as a change at the present place, if it is wanted.
     pub(super) fn deliver(&mut self, row: &Stepped<'_>, at: Timestamp, id: u64) -> Result<(), Fault> {
         let Some(key) = self.wanted(row)? else { return Ok(()) };
-        let happened = Happened { position: self.position(), id, op: Op::Upsert, at };
+        let happened = ChangeHeader { position: self.position(), id, op: Op::Upsert, at };
         let Relation { key_columns, chosen, .. } = self.pass.relation;
         self.packed.choose(chosen.is_part().then_some(&*chosen.places));
         let image = (&chosen.columns, self.packed.chosen());

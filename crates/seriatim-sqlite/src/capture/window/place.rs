@@ -10,20 +10,20 @@ use seriatim::backend::rows;
 use super::super::value::Exact;
 use super::moment::{Unit, moment};
 
-pub(super) type Place = rows::Place<Spelling>;
-pub(super) type RowPlace = rows::RowPlace<Spelling>;
-pub(super) type Mine = rows::Mine<Spelling>;
-pub(super) type Group = rows::Group<Spelling>;
+pub(super) type Place = rows::Place<PositionCodec>;
+pub(super) type RowPlace = rows::RowPlace<PositionCodec>;
+pub(super) type WindowPosition = rows::WindowPosition<PositionCodec>;
+pub(super) type Group = rows::Group<PositionCodec>;
 
 /// How a column of whole numbers that count these, or of texts, is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spelling(pub Option<Unit>);
+pub(super) struct PositionCodec(pub Option<Unit>);
 
-impl rows::Spelling for Spelling {
+impl rows::PositionCodec for PositionCodec {
     type Value = Exact;
 
     fn read(self, raw: &str, tie: &[Json]) -> Option<RowPlace> {
-        let Spelling(unit) = self;
+        let PositionCodec(unit) = self;
         let raw = match unit {
             Some(_) => Exact::Integer(raw.parse().ok()?),
             None => Exact::Text(raw.as_bytes().to_vec()),
@@ -88,8 +88,8 @@ mod tests {
     use seriatim::name::Partition;
     use seriatim::source::Cursor;
 
-    fn parse(text: &str, unit: Option<Unit>) -> Option<Mine> {
-        Mine::parse(&Position::text(text), Spelling(unit))
+    fn parse(text: &str, unit: Option<Unit>) -> Option<WindowPosition> {
+        WindowPosition::parse(&Position::text(text), PositionCodec(unit))
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
         let cursor =
             |partition, after: &str| Cursor { partition: Partition(partition), after: Position::text(after) };
         let cursors = [cursor(0, "3 [10]"), cursor(1, "3 [9]")];
-        let group = Group::furthest_behind(&cursors, Spelling(Some(Unit::Seconds))).unwrap().unwrap();
+        let group = Group::furthest_behind(&cursors, PositionCodec(Some(Unit::Seconds))).unwrap().unwrap();
         assert_eq!(group.members, [Partition(1)]);
         assert_eq!(group.until.unwrap().tie, [Exact::Integer(10)]);
     }
@@ -139,9 +139,9 @@ mod properties {
             text in r#"\PC{0,30}|(beginning|since 2026-11-15T08:00:00Z|[0-9]{1,22}|2026-11-15 08:00:00)( \[([0-9]{1,22}|"[a-z]{0,4}"|null)?\])?( (dropped|early)=[0-9:,-]{0,25}){0,2}"#,
             unit in prop::option::of(prop::sample::select(vec![Unit::Seconds, Unit::Milliseconds, Unit::Microseconds])),
         ) {
-            let spelling = Spelling(unit);
-            if let Some(mine) = Mine::parse(&Position::text(&text), spelling) {
-                prop_assert_eq!(Mine::parse(&mine.position(), spelling), Some(mine));
+            let spelling = PositionCodec(unit);
+            if let Some(mine) = WindowPosition::parse(&Position::text(&text), spelling) {
+                prop_assert_eq!(WindowPosition::parse(&mine.position(), spelling), Some(mine));
             }
         }
     }

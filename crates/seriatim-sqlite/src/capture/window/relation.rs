@@ -4,15 +4,15 @@ use rusqlite::{Connection, OptionalExtension};
 use seriatim::value::Columns;
 
 use super::super::chosen::{self, Chosen};
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::key_columns::key_columns;
-use super::super::sieve::{Compared, Sieve, collation, encoding};
+use super::super::row_filter::{Compared, RowFilter, collation, encoding};
 use super::super::slices::Stepped;
 use super::super::sql::{list, quoted};
 use super::super::table::{self, KIND};
 use super::super::value::Exact;
+use super::errors::bad_query;
 use super::place::Place;
-use super::sentences::bad_query;
 use super::settings::{From, Settings};
 
 /// A table or query whose rows have moments.
@@ -110,14 +110,18 @@ impl Relation {
     }
 
     /// The settings' filter on these rows, if they have one.
-    pub(super) fn sieve(&self, connection: &Connection, settings: &Settings) -> Result<Option<Sieve>, Fault> {
+    pub(super) fn sieve(
+        &self,
+        connection: &Connection,
+        settings: &Settings,
+    ) -> Result<Option<RowFilter>, Fault> {
         let names: Vec<&str> = self.columns.names().collect();
         let compared = |place: usize| {
             let name = names[place];
             let collation = collation(connection, &settings.names.table, name);
             Compared { name: name.to_owned(), declared: self.declared[place].clone(), collation }
         };
-        Sieve::new(settings.filter.as_deref(), &names, compared, &encoding(connection)?, &settings.names)
+        RowFilter::new(settings.filter.as_deref(), &names, compared, &encoding(connection)?, &settings.names)
     }
 
     /// What stands for the rows in SQL.

@@ -20,7 +20,7 @@ fn packed_at(position: impl Fn(u64) -> Position) -> (Changes, Vec<Change>) {
             let values = row.values().to_vec();
             move |packer: &mut Packer| values.iter().for_each(|value| packer.value(value))
         };
-        let happened = Happened { position: position(id), id, op: Op::Update, at: Timestamp::UNIX_EPOCH };
+        let happened = ChangeHeader { position: position(id), id, op: Op::Update, at: Timestamp::UNIX_EPOCH };
         let change = Change {
             feed: feed.clone(),
             partition: Partition(3),
@@ -87,7 +87,7 @@ fn whoever_keeps_one_change_keeps_little_of_others_and_nothing_if_it_is_apart() 
     let mut packed = PackedChanges::new(&feed, Partition(3), &columns);
     let large = SHARED / 2 - 100;
     for (id, size) in [large, large, large, 3 * SHARED, 1, 1].into_iter().enumerate() {
-        let happened = Happened {
+        let happened = ChangeHeader {
             position: Position::number(id as u64),
             id: id as u64,
             op: Op::Insert,
@@ -116,7 +116,7 @@ fn each_change_has_the_columns_that_it_was_packed_with_whichever_piece_it_is_in(
     let order = [0, 0, 1, 1, 2, 0, 1, 2, 0];
     for (id, shape) in (0..).zip(order) {
         let happened =
-            Happened { position: Position::number(id), id, op: Op::Insert, at: Timestamp::UNIX_EPOCH };
+            ChangeHeader { position: Position::number(id), id, op: Op::Insert, at: Timestamp::UNIX_EPOCH };
         let image = |packer: &mut Packer| packer.value(&large);
         packed.push(happened, &[0], 0, &shapes[shape], None::<fn(&mut Packer)>, Some(image));
     }

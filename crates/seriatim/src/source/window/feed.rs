@@ -11,7 +11,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::tracker::Tracker;
 use super::{
-    Clock, Place, Plan, Processor, Restless, Rules, Settled, Tie, Unsettled, Window, excessive_count_variable,
+    Clock, HotRows, Place, Plan, Processor, Rules, Settled, Tie, Unsettled, Window, excessive_count_variable,
 };
 use crate::change::{Change, Op, Position};
 use crate::handler::{Context, Failure, Handler};
@@ -38,7 +38,7 @@ struct State<R> {
     begun: Option<Timestamp>,
     /// Its records have ties.
     tied: bool,
-    restless: Restless<Option<Tie>>,
+    restless: HotRows<Option<Tie>>,
 }
 
 /// The windows as a feed.
@@ -63,7 +63,7 @@ impl<P: Processor> Shared<P> {
         rules: Rules,
         every: Duration,
     ) -> Self {
-        let state = State { ready: None, begun: None, tied: false, restless: Restless::default() };
+        let state = State { ready: None, begun: None, tied: false, restless: HotRows::default() };
         Shared { name, variables, processor, clock, rules, every, state: Mutex::new(state) }
     }
 

@@ -60,7 +60,7 @@
 
 mod tie;
 mod arithmetic;
-pub(crate) mod restless;
+pub(crate) mod hot_rows;
 mod environment;
 mod arguments;
 mod tracker;
@@ -80,7 +80,7 @@ use jiff::Timestamp;
 pub use arguments::Arguments;
 pub use arithmetic::{Age, Place, Plan, Rules, Settled, Unsettled, Window, earlier, rounded_down};
 pub use environment::{BadVariable, Overrides, excessive_count_variable};
-use restless::Restless;
+use hot_rows::HotRows;
 pub use tie::Tie;
 pub use windows::{Windows, WrongWindows};
 

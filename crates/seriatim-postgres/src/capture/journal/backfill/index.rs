@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seriatim::source::SourceError;
 
-use super::super::super::fault::Fault;
+use super::super::super::error::Fault;
 use super::super::super::kind::Base;
 use super::super::triggers::RING;
 use crate::database::{Client, Dedicated};

@@ -1,6 +1,6 @@
 //! Which ticks one batch lies between.
 
-use super::super::super::fault::Fault;
+use super::super::super::error::Fault;
 use super::super::position::Live;
 use super::Pass;
 

@@ -5,12 +5,12 @@ mod mark;
 mod moment;
 mod packed;
 mod place;
-mod sentences;
+mod errors;
 mod settings;
 
+pub use errors::FORMS;
 pub use mark::Mark;
 pub use moment::{NoMoment, TICK_OF_TEXTS, Unit, least_text, of_text, other_form, separator};
 pub use packed::PackedRow;
-pub use place::{Group, Mine, Place, RowPlace, Spelling};
-pub use sentences::FORMS;
+pub use place::{Group, Place, PositionCodec, RowPlace, WindowPosition};
 pub use settings::{From, Horizon, Settings};

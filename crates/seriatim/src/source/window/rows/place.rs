@@ -22,7 +22,7 @@ const BEGINNING: &str = "beginning";
 const SINCE: &str = "since ";
 
 /// How a source writes what orders its rows, and reads it back.
-pub trait Spelling: Copy + Debug + PartialEq {
+pub trait PositionCodec: Copy + Debug + PartialEq {
     /// A moment, or a value of a tie, exactly as the source has it.
     type Value: Clone + Debug + PartialEq;
 
@@ -45,7 +45,7 @@ pub trait Spelling: Copy + Debug + PartialEq {
 
 /// Where a partition stands.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place<S: Spelling> {
+pub enum Place<S: PositionCodec> {
     /// Before every row.
     Beginning,
     /// Before every row of this moment or a later one.
@@ -56,7 +56,7 @@ pub enum Place<S: Spelling> {
 
 /// A row by what orders it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RowPlace<S: Spelling> {
+pub struct RowPlace<S: PositionCodec> {
     /// The moment as the table has it.
     pub raw: S::Value,
     /// What orders it among those of its moment.
@@ -67,14 +67,14 @@ pub struct RowPlace<S: Spelling> {
 
 /// A position, understood.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mine<S: Spelling> {
+pub struct WindowPosition<S: PositionCodec> {
     /// Where it is.
     pub place: Place<S>,
     /// What is remembered beside it.
     pub mark: Mark,
 }
 
-impl<S: Spelling> Place<S> {
+impl<S: PositionCodec> Place<S> {
     /// Everything before this moment is passed.
     pub fn at(&self) -> Timestamp {
         match self {
@@ -95,12 +95,12 @@ impl<S: Spelling> Place<S> {
     }
 }
 
-fn tie_order<S: Spelling>(here: &[S::Value], there: &[S::Value]) -> Ordering {
+fn tie_order<S: PositionCodec>(here: &[S::Value], there: &[S::Value]) -> Ordering {
     let orders = here.iter().zip(there).map(|(here, there)| S::order_of_ties(here, there));
     orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-impl<S: Spelling> RowPlace<S> {
+impl<S: PositionCodec> RowPlace<S> {
     /// The position of this row with a mark, written into a text that is used again for the next.
     pub fn position(&self, mark: &Mark, text: &mut String) -> Position {
         text.clear();
@@ -118,27 +118,27 @@ impl<S: Spelling> RowPlace<S> {
     }
 }
 
-impl<S: Spelling> Mine<S> {
+impl<S: PositionCodec> WindowPosition<S> {
     /// The position of a place, with nothing to remember.
     pub fn at(place: Place<S>) -> Self {
-        Mine { place, mark: Mark::default() }
+        WindowPosition { place, mark: Mark::default() }
     }
 
     /// Understands a position; `None` when it is not one of ours.
     pub fn parse(position: &Position, spelling: S) -> Option<Self> {
         let text = position.to_string();
         if let Some(mark) = text.strip_prefix(BEGINNING) {
-            return Some(Mine { place: Place::Beginning, mark: Mark::parse(mark)? });
+            return Some(WindowPosition { place: Place::Beginning, mark: Mark::parse(mark)? });
         }
         if let Some(since) = text.strip_prefix(SINCE) {
             let (at, mark) = since.split_at(since.find(' ').unwrap_or(since.len()));
-            return Some(Mine { place: Place::Since(at.parse().ok()?), mark: Mark::parse(mark)? });
+            return Some(WindowPosition { place: Place::Since(at.parse().ok()?), mark: Mark::parse(mark)? });
         }
         let (raw, tie) = text.split_at(text.find(" [")?);
         let mut json = serde_json::Deserializer::from_str(tie).into_iter::<Vec<Json>>();
         let values = json.next()?.ok()?;
         let mark = Mark::parse(&tie[json.byte_offset()..])?;
-        Some(Mine { place: Place::Row(spelling.read(raw, &values)?), mark })
+        Some(WindowPosition { place: Place::Row(spelling.read(raw, &values)?), mark })
     }
 
     /// The position that the rest of the world keeps.
@@ -155,24 +155,25 @@ impl<S: Spelling> Mine<S> {
 
 /// The cursors that one pass serves: they stand at the same place, with the same versions delivered early.
 #[derive(Debug)]
-pub struct Group<S: Spelling> {
+pub struct Group<S: PositionCodec> {
     /// Where they stand.
-    pub at: Mine<S>,
+    pub at: WindowPosition<S>,
     /// Where another cursor waits: there the pass ends, so that both go on together.
     pub until: Option<RowPlace<S>>,
     /// Their partitions.
     pub members: Vec<Partition>,
 }
 
-impl<S: Spelling> Group<S> {
+impl<S: PositionCodec> Group<S> {
     /// The cursors that stand furthest behind. An error names the position that is not one of ours.
     pub fn furthest_behind(cursors: &[Cursor], spelling: S) -> Result<Option<Self>, Position> {
-        let parse =
-            |cursor: &Cursor| Mine::parse(&cursor.after, spelling).ok_or_else(|| cursor.after.clone());
-        let places: Vec<Mine<S>> = cursors.iter().map(parse).collect::<Result<_, _>>()?;
+        let parse = |cursor: &Cursor| {
+            WindowPosition::parse(&cursor.after, spelling).ok_or_else(|| cursor.after.clone())
+        };
+        let places: Vec<WindowPosition<S>> = cursors.iter().map(parse).collect::<Result<_, _>>()?;
         let first = places.iter().min_by(|one, other| one.place.order(&other.place)).cloned();
         let Some(mut at) = first else { return Ok(None) };
-        let together = |mine: &Mine<S>| mine.place == at.place && mine.mark.early == at.mark.early;
+        let together = |mine: &WindowPosition<S>| mine.place == at.place && mine.mark.early == at.mark.early;
         let members = cursors.iter().zip(&places).filter(|(_, mine)| together(mine));
         let (members, dropped): (Vec<Partition>, Vec<u64>) =
             members.map(|(cursor, mine)| (cursor.partition, mine.mark.dropped)).unzip();
@@ -195,7 +196,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Seconds;
 
-    impl Spelling for Seconds {
+    impl PositionCodec for Seconds {
         type Value = i64;
 
         fn read(self, raw: &str, tie: &[Json]) -> Option<RowPlace<Self>> {
@@ -231,11 +232,11 @@ mod tests {
             "1763193600 [42]",
             "1763193600 [1,-2] dropped=17 early=1763193601000000001:8123,5:6",
         ] {
-            let mine = Mine::parse(&Position::text(text), Seconds).expect(text);
+            let mine = WindowPosition::parse(&Position::text(text), Seconds).expect(text);
             assert_eq!(mine.position(), Position::text(text));
         }
         for text in ["", "42", "beginnings", "since", "since soon", "5 [1] x=2", "5 [\"a\"]", "soon [1]"] {
-            assert_eq!(Mine::parse(&Position::text(text), Seconds), None, "{text}");
+            assert_eq!(WindowPosition::parse(&Position::text(text), Seconds), None, "{text}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::{Age, Rules};
-use super::{Place, Spelling, Unit};
+use super::{Place, PositionCodec, Unit};
 
 /// How far a window's end stays behind the horizon, unless told otherwise.
 const BUFFER: Duration = Duration::from_secs(5);
@@ -81,7 +81,7 @@ impl<N> Settings<N> {
     }
 
     /// Where a feed begins that has no tracker, and how to say that.
-    pub fn beginning<S: Spelling>(&self, now: Timestamp) -> (Place<S>, String) {
+    pub fn beginning<S: PositionCodec>(&self, now: Timestamp) -> (Place<S>, String) {
         match self.rules.stale_age {
             Age::Infinite => (Place::Beginning, "the first row".to_owned()),
             Age::Of(_) => {

@@ -14,10 +14,10 @@ use seriatim::change::Position;
 use seriatim::source::{Consumer, Cursor, Slice, SourceError};
 
 use super::Capture;
-use super::fault::{Fault, run};
+use super::error::{Fault, run};
+use super::errors::Names;
 use super::install::write;
 use super::position::Place;
-use super::sentences::Names;
 use crate::store::identity_in;
 
 const SHOWN: &str = include_str!("../../queries/consumer_shown.sql");
@@ -25,7 +25,7 @@ const SHOW: &str = include_str!("../../queries/consumer_show.sql");
 
 /// How far the consumer of an open capture was shown changes, as far as this process knows.
 #[derive(Clone, Debug)]
-pub(super) struct Shown {
+pub(super) struct HighestSeen {
     consumer: Consumer,
     noted: Option<Noted>,
 }
@@ -37,16 +37,16 @@ struct Noted {
     upto: Option<i64>,
 }
 
-impl Shown {
+impl HighestSeen {
     /// What is to be noted for a consumer that opened the capture; nothing when its store is in the same file.
     pub(super) fn to(connection: &Connection, consumer: &Consumer) -> rusqlite::Result<Option<Self>> {
         let here = identity_in(connection)?.is_some_and(|store| store == consumer.store);
-        Ok((!here).then(|| Shown { consumer: consumer.clone(), noted: None }))
+        Ok((!here).then(|| HighestSeen { consumer: consumer.clone(), noted: None }))
     }
 
     /// The same, to be read from the file again before it is relied on.
     pub(super) fn unread(self) -> Self {
-        Shown { noted: None, ..self }
+        HighestSeen { noted: None, ..self }
     }
 
     /// Whether changes up to here are known to be noted.
@@ -61,7 +61,7 @@ impl Shown {
         place: i64,
         names: &Names,
     ) -> Result<Self, Fault> {
-        let now = Shown { noted: noted(connection, &self.consumer)?, ..self };
+        let now = HighestSeen { noted: noted(connection, &self.consumer)?, ..self };
         match now.noted.and_then(|noted| noted.upto) {
             Some(upto) if place > upto => {
                 Err(names.never_shown(&Position::number(place as u64), upto).into())
@@ -92,7 +92,7 @@ impl Shown {
         let upto = now.upto.map_or(upto, |now| now.max(upto));
         transaction.prepare_cached(SHOW)?.execute((now.registration, upto))?;
         transaction.commit()?;
-        Ok(Some(Shown { noted: Some(Noted { upto: Some(upto), ..now }), ..self }))
+        Ok(Some(HighestSeen { noted: Some(Noted { upto: Some(upto), ..now }), ..self }))
     }
 }
 
@@ -141,11 +141,11 @@ impl Capture {
         }
     }
 
-    pub(super) fn shown(&self) -> Option<Shown> {
+    pub(super) fn shown(&self) -> Option<HighestSeen> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn set_shown(&self, shown: Option<Shown>) {
+    pub(super) fn set_shown(&self, shown: Option<HighestSeen>) {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 }

@@ -14,9 +14,9 @@ use super::batch::Progress;
 
 /// Failures that wait to be told, with the epoch in which they happened: in a later one everything is tried anew.
 #[derive(Default)]
-pub struct Untold(Mutex<HashMap<(Partition, u64), (Epoch, Failure)>>);
+pub struct DeferredFailures(Mutex<HashMap<(Partition, u64), (Epoch, Failure)>>);
 
-impl Untold {
+impl DeferredFailures {
     /// Keeps failures for the next call.
     pub fn keep(&self, lease: &Lease, failures: impl Iterator<Item = (u64, Failure)>) {
         let mut untold = self.0.lock().unwrap_or_else(PoisonError::into_inner);

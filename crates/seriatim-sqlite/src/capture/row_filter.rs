@@ -10,8 +10,8 @@ use rusqlite::{Connection, ToSql};
 use seriatim::backend::{Dialect, Filter};
 use seriatim::source::SourceError;
 
-use super::fault::Fault;
-use super::sentences::Names;
+use super::error::Fault;
+use super::errors::Names;
 use super::slices::Stepped;
 use super::sql::{list, quoted};
 
@@ -32,7 +32,7 @@ pub(super) struct Compared {
 
 /// A filter, ready to be asked.
 #[derive(Debug)]
-pub(super) struct Sieve {
+pub(super) struct RowFilter {
     /// In memory, with one table of one row.
     connection: Connection,
     ask: String,
@@ -41,7 +41,7 @@ pub(super) struct Sieve {
     names: Names,
 }
 
-impl Sieve {
+impl RowFilter {
     /// A sieve for rows of these columns, if there is a filter. `compared` says more about one of them, and texts are encoded so.
     ///
     /// As in a `where`, what comes after an AND is asked only if what comes before it holds: hence the CASE.
@@ -74,7 +74,7 @@ impl Sieve {
         connection.pragma_update(None, "encoding", encoding)?;
         // Committing each row would take longer than asking about it.
         let made = connection.execute_batch(&format!("begin; {create}"));
-        let sieve = Sieve { connection, ask, places, names: names.clone() };
+        let sieve = RowFilter { connection, ask, places, names: names.clone() };
         let nothing = ToSqlOutput::Owned(rusqlite::types::Value::Null);
         made.and_then(|()| sieve.answer(sieve.places.iter().map(|_| nothing.clone())).map(drop))
             .map_err(|said| names.bad_filter(text, &message(&said)))?;
@@ -105,7 +105,7 @@ impl Sieve {
 
 /// The image that begins there, if the filter holds for it; without a filter, any does.
 pub(super) fn sifted(
-    sieve: Option<&Sieve>,
+    sieve: Option<&RowFilter>,
     row: &Stepped<'_>,
     first: Option<usize>,
     columns: usize,

@@ -14,19 +14,19 @@ const MOST: usize = 250_000;
 /// A record that was too young then, and is now, and has changed in between, has had no chance in all that time.
 /// It may be handled without waiting for it to rest, as long as the tracker does not move for it.
 #[derive(Debug)]
-pub struct Restless<K> {
+pub struct HotRows<K> {
     looked_at: Option<Timestamp>,
     /// When each last changed, and since when it has been waiting.
     young: HashMap<K, (Timestamp, Timestamp)>,
 }
 
-impl<K> Default for Restless<K> {
+impl<K> Default for HotRows<K> {
     fn default() -> Self {
-        Restless { looked_at: None, young: HashMap::new() }
+        HotRows { looked_at: None, young: HashMap::new() }
     }
 }
 
-impl<K: Eq + Hash> Restless<K> {
+impl<K: Eq + Hash> HotRows<K> {
     /// Whether it is time to look. Looks are `patience` apart: a record waits for twice that, and one look more. A clock that went
     /// backwards begins anew.
     pub fn is_due(&self, now: Timestamp, patience: Duration) -> bool {
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn who_was_young_and_is_young_again_has_waited() {
-        let mut restless = Restless::default();
+        let mut restless = HotRows::default();
         assert!(restless.is_due(at(100), PATIENCE));
         assert_eq!(restless.look(at(100), [("hot", at(99)), ("still", at(98))]), [None, None]);
         assert!(!restless.is_due(at(109), PATIENCE));
@@ -89,14 +89,14 @@ mod tests {
 
     #[test]
     fn what_has_not_changed_since_is_only_ahead_of_its_time() {
-        let mut restless = Restless::default();
+        let mut restless = HotRows::default();
         restless.look(at(100), [("tomorrow", at(90_000))]);
         assert_eq!(restless.look(at(110), [("tomorrow", at(90_000))]), [None]);
     }
 
     #[test]
     fn a_clock_that_went_backwards_is_not_waited_for() {
-        let mut restless = Restless::default();
+        let mut restless = HotRows::default();
         restless.look(at(100_000), [((), at(99_999))]);
         assert!(restless.is_due(at(100), PATIENCE));
     }

@@ -8,12 +8,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
+use seriatim::backend::HotRows;
 use seriatim::backend::Packer;
-use seriatim::backend::Restless;
 use seriatim::backend::rows::separator;
 use seriatim::value::Key;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::super::slices::Stepped;
 use super::super::value::Exact;
 use super::moment::least;
@@ -31,7 +31,7 @@ const MOST_YOUNG: usize = 250_000;
 pub(super) fn deliver(
     walk: &mut Walk<'_>,
     pass: &Pass<'_>,
-    memory: &mut Restless<u64>,
+    memory: &mut HotRows<u64>,
     horizon: Timestamp,
 ) -> Result<(), Fault> {
     let mut young: Vec<(u64, Timestamp)> = Vec::new();

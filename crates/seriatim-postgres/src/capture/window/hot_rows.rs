@@ -6,12 +6,12 @@
 //! another key does not matter: the order is each key's own.
 
 use jiff::Timestamp;
+use seriatim::backend::HotRows;
 use seriatim::backend::Packer;
-use seriatim::backend::Restless;
 use seriatim::value::Key;
 use tokio_postgres::types::ToSql;
 
-use super::super::fault::Fault;
+use super::super::error::Fault;
 use super::moment::EARLIEST;
 use super::pass::{Pass, Walk};
 use super::relation::{Read, Reading};
@@ -33,7 +33,7 @@ struct Young {
 pub(super) async fn deliver(
     walk: &mut Walk,
     pass: &Pass<'_>,
-    memory: &mut Restless<u64>,
+    memory: &mut HotRows<u64>,
     now: Timestamp,
 ) -> Result<(), Fault> {
     let Some(separator) = pass.separator(&walk.at.place).await? else { return Ok(()) };

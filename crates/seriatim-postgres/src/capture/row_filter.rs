@@ -8,9 +8,9 @@ use deadpool_postgres::GenericClient;
 use seriatim::backend::{Dialect, Filter};
 use seriatim::source::SourceError;
 
-use super::fault::Fault;
+use super::error::Fault;
+use super::errors::Names;
 use super::names::{literal, quoted};
-use super::sentences::Names;
 use super::table::{Column, Table};
 use crate::error::is_transient;
 
@@ -42,7 +42,7 @@ const AROUND: [&str; 20] = [
 
 /// A filter, ready to be put into statements.
 #[derive(Clone, Debug)]
-pub(crate) struct Sieve {
+pub(crate) struct RowFilter {
     filter: Filter,
     /// What the row is called in it: as the table is.
     alias: String,
@@ -50,7 +50,7 @@ pub(crate) struct Sieve {
     columns: Vec<Column>,
 }
 
-impl Sieve {
+impl RowFilter {
     /// The filter on rows of this table, if there is one.
     pub(crate) fn new(
         filter: Option<&str>,
@@ -58,20 +58,20 @@ impl Sieve {
         names: &Names,
     ) -> Result<Option<Self>, SourceError> {
         let Some(text) = filter else { return Ok(None) };
-        let sieve = Sieve::on_rows(text, &table.name, names)?;
+        let sieve = RowFilter::on_rows(text, &table.name, names)?;
         let known: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
         if let Some(name) = sieve.found_around(&known) {
             return Err(names.bad_filter(text, &format!("column {name:?} does not exist")));
         }
         let mentioned = |column: &&Column| sieve.filter.mentions(&column.name);
         let columns = table.columns.iter().filter(mentioned).cloned().collect();
-        Ok(Some(Sieve { columns, ..sieve }))
+        Ok(Some(RowFilter { columns, ..sieve }))
     }
 
     /// The filter on rows that are called so.
     pub(crate) fn on_rows(text: &str, alias: &str, names: &Names) -> Result<Self, SourceError> {
         let filter = Filter::new(text, Dialect::Postgres).map_err(|why| names.bad_filter(text, &why))?;
-        Ok(Sieve { filter, alias: quoted(alias), columns: Vec::new() })
+        Ok(RowFilter { filter, alias: quoted(alias), columns: Vec::new() })
     }
 
     /// A name in it that is no column, and that a statement around it would give another meaning.

@@ -29,7 +29,7 @@ const NAP: Duration = Duration::from_micros(1);
 const LONGEST_NAP: Duration = Duration::from_micros(200);
 
 /// Hears what a child says, until it is dropped.
-pub struct Ear {
+pub struct StdoutReader {
     pipe: File,
     heard: mpsc::Receiver<Vec<u8>>,
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ struct Shared {
     in_between: AtomicBool,
 }
 
-impl Ear {
+impl StdoutReader {
     /// Begins to listen to this pipe.
     pub fn open(pipe: OwnedFd) -> io::Result<Self> {
         let (dropped, listening) = io::pipe()?;
@@ -55,7 +55,7 @@ impl Ear {
         let (pipe, shared) = (File::from(pipe), Arc::new(Shared::default()));
         let listener = Listener { pipe: pipe.try_clone()?, dropped, pass_on, shared: Arc::clone(&shared) };
         thread::Builder::new().name("seriatim-answer".to_owned()).spawn(move || listener.listen())?;
-        Ok(Ear { pipe, heard, shared, _listening: listening })
+        Ok(StdoutReader { pipe, heard, shared, _listening: listening })
     }
 
     /// The next that the child says; `None` when it has closed its output. Nothing is lost when this is not waited for to the end.
@@ -141,17 +141,17 @@ mod tests {
     /// Longer than anything here takes on a busy machine.
     const LONG: Duration = Duration::from_secs(60);
 
-    fn open() -> (PipeWriter, Ear) {
+    fn open() -> (PipeWriter, StdoutReader) {
         let (pipe, child) = io::pipe().unwrap();
-        (child, Ear::open(pipe.into()).unwrap())
+        (child, StdoutReader::open(pipe.into()).unwrap())
     }
 
-    async fn hear(ear: &mut Ear) -> Option<Vec<u8>> {
+    async fn hear(ear: &mut StdoutReader) -> Option<Vec<u8>> {
         tokio::time::timeout(LONG, ear.hear()).await.expect("it hears nothing")
     }
 
     /// All it hears until there are so many bytes.
-    async fn hear_all(ear: &mut Ear, bytes: usize) -> Vec<u8> {
+    async fn hear_all(ear: &mut StdoutReader, bytes: usize) -> Vec<u8> {
         let mut heard = Vec::new();
         while heard.len() < bytes {
             heard.extend(hear(ear).await.expect("it ended before it said all"));

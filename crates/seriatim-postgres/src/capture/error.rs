@@ -2,7 +2,7 @@
 
 use seriatim::source::SourceError;
 
-use super::sentences::Names;
+use super::errors::Names;
 use crate::database::Database;
 use crate::error::PostgresError;
 

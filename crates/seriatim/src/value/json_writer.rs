@@ -42,9 +42,9 @@ impl Seen<'_> {
 }
 
 /// JSON that is being written.
-pub(crate) struct Shown<'a>(pub &'a mut Vec<u8>);
+pub(crate) struct JsonWriter<'a>(pub &'a mut Vec<u8>);
 
-impl Shown<'_> {
+impl JsonWriter<'_> {
     /// Something that is JSON already.
     #[inline]
     pub fn json(&mut self, json: &str) {
@@ -173,7 +173,7 @@ mod tests {
         #[test]
         fn any_text_is_escaped_as_serde_does(text in r#"\PC{0,40}|[\x00-\x7f"\\é]{0,40}"#) {
             let mut written = Vec::new();
-            Shown(&mut written).text(&text);
+            JsonWriter(&mut written).text(&text);
             prop_assert_eq!(String::from_utf8(written).unwrap(), serde_json::to_string(&text).unwrap());
         }
     }
@@ -186,7 +186,7 @@ mod tests {
             {
                 let text = "x".repeat(place) + special + &"x".repeat(length - place - 1);
                 let mut written = Vec::new();
-                Shown(&mut written).text(&text);
+                JsonWriter(&mut written).text(&text);
                 assert_eq!(String::from_utf8(written).unwrap(), serde_json::to_string(&text).unwrap());
             }
         }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use seriatim::source::{Consumer, Cursor, Slice};
 
 use super::books::place;
-use crate::capture::fault::Fault;
+use crate::capture::error::Fault;
 use crate::capture::kind::Base;
 use crate::database::Client;
 
@@ -20,7 +20,7 @@ const STORE_HERE: &str = include_str!("../../../queries/log_store_here.sql");
 
 /// What is noted for the consumer that opened the log, when its store is elsewhere.
 #[derive(Default)]
-pub(super) struct Shown(Mutex<Option<Noted>>);
+pub(super) struct HighestSeen(Mutex<Option<Noted>>);
 
 #[derive(Clone)]
 struct Noted {
@@ -29,7 +29,7 @@ struct Noted {
     upto: i64,
 }
 
-impl Shown {
+impl HighestSeen {
     /// For this consumer from now on.
     pub(super) async fn to(&self, client: &Client, base: &Base, consumer: &Consumer) -> Result<(), Fault> {
         let stores = format!("{}.store", base.database.schema());
