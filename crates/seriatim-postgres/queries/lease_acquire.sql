@@ -26,13 +26,13 @@ with me as materialized (
     set owner = $1, session = $2, epoch = epoch + 1, version = version + 1, hand_over_to = null
     from held
     where lease.feed = held.feed and lease.partition = held.partition
-    returning held.place, lease.epoch, lease.position, lease.done_above
+    returning held.place, lease.epoch, lease.position, lease.done_above, lease.part
 ), moved as (
     update seriatim.lease_mark set moved = moved + 1 where exists (select 1 from taken)
 )
-select place, epoch, position, done_above from taken
+select place, epoch, position, done_above, part from taken
 union all
-select seen.place, lease.epoch, lease.position, lease.done_above
+select seen.place, lease.epoch, lease.position, lease.done_above, lease.part
 from seen
 join seriatim.lease on lease.feed = seen.feed and lease.partition = seen.partition
 where lease.epoch = seen.epoch + 1 and lease.session = $2

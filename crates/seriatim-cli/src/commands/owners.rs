@@ -89,6 +89,7 @@ mod tests {
             position: Position::number(0),
             hand_over_to: None,
             asked: 0,
+            part: None,
         };
         let seen_at = Timestamp::UNIX_EPOCH;
         let expire = std::time::Duration::from_secs(10);

@@ -33,8 +33,14 @@ impl HandledEvents {
 
     fn context(&self, position: Position) -> Context {
         let id = LeaseId { feed: self.feed.clone(), partition: Partition(0) };
-        let lease =
-            Lease { id, session: SessionId::random(), epoch: Epoch(0), position, done: DoneAbove::default() };
+        let lease = Lease {
+            id,
+            session: SessionId::random(),
+            epoch: Epoch(0),
+            position,
+            done: DoneAbove::default(),
+            part: None,
+        };
         Context::new(Arc::new(lease), self.timeout)
     }
 }

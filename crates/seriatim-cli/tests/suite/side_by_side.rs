@@ -110,10 +110,10 @@ fn keep(from: impl std::io::Read + Send + 'static, to: &Arc<Mutex<String>>) {
 fn a_feed_that_is_refused_at_the_start_ends_the_host_although_a_queue_runs() {
     let shop = shop();
     shop.run("run --once").expect(0, &[]);
-    shop.reconfigure("partitions = 4", "partitions = 8");
+    shop.reconfigure("table = \"orders\"", "table = \"nowhere\"");
     let mut running = Running::start(&shop, "run");
-    assert_eq!(running.end(), 2);
-    assert!(running.says("feed totals has 4 partitions in the store"));
+    assert_eq!(running.end(), 1);
+    assert!(running.says("nowhere"));
 }
 
 #[test]

@@ -118,6 +118,7 @@ impl DynamoDbStore {
                 position: Position::text(text_of(item, "checkpointAt")?),
                 hand_over_to: host("handOverTo"),
                 asked: number_of(item, "askedTimes")?,
+                part: None,
             },
             done: optional_text(item, "doneAbove").unwrap_or_default().parse().map_err(foreign)?,
             steps: number_of(item, "parkSteps")?,

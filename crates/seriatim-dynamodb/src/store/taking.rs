@@ -139,7 +139,7 @@ impl DynamoDbStore {
         }
         let LeaseItem { view, done, .. } = item;
         let (id, epoch, position) = (view.id, view.epoch, view.position);
-        Ok((wanted.answer, Lease { id, session: session.id.clone(), epoch, position, done }))
+        Ok((wanted.answer, Lease { id, session: session.id.clone(), epoch, position, done, part: None }))
     }
 
     /// The condition that a session still has its name.

@@ -1,5 +1,6 @@
 //! A capture as a feed: hands each call to its kind, and says what was being done when one fails.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use seriatim::name::FeedName;
 use seriatim::source::{
     Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Registered, Slice, SourceError, Start,
 };
+use seriatim::value::Key;
 
 use super::error::Fault;
 use super::kind::Wrong;
@@ -117,5 +119,17 @@ impl Feed for Capture {
 
     async fn blockers(&self) -> Result<Vec<Blocker>, SourceError> {
         self.told(self.kind.blockers(&self.base).await, "looking at what holds up")
+    }
+
+    fn resliced(&self, partitions: u32) -> Option<Arc<dyn Feed>> {
+        Some(Arc::new(self.divided(partitions)))
+    }
+
+    async fn barrier(&self) -> Result<Position, SourceError> {
+        self.told(self.kind.barrier(&self.base).await, "finding a barrier in")
+    }
+
+    async fn hashes(&self, keys: &[Key]) -> Result<Vec<u64>, SourceError> {
+        self.told(self.kind.hashes(&self.base, keys).await, "hashing keys of")
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use seriatim::change::Position;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Start};
+use seriatim::value::Key;
 
 use super::error::Fault;
 use super::settings::Settings;
@@ -34,6 +35,12 @@ pub(crate) trait Capturing: Send + Sync {
     async fn check(&self, base: &Base) -> Result<Installed, Fault>;
     async fn install_sql(&self, base: &Base) -> Result<String, Fault>;
     async fn tail_start(&self, base: &Base) -> Result<Position, Fault>;
+    /// A place behind all that was ever read, at which partitions may end and others begin.
+    async fn barrier(&self, base: &Base) -> Result<Position, Fault> {
+        self.tail_start(base).await
+    }
+    /// For each key, the number whose remainder by the number of partitions is its partition.
+    async fn hashes(&self, base: &Base, keys: &[Key]) -> Result<Vec<u64>, Fault>;
     /// The oldest position that is retained, where the kind knows it at once.
     async fn oldest(&self, _base: &Base) -> Result<Option<Position>, Fault> {
         Ok(None)

@@ -123,11 +123,22 @@ impl Capture {
             sequencer: source.sequencer.clone(),
             settings: Settings::new(kind, names, EVERY),
         };
+        Capture::over(base, kind)
+    }
+
+    fn over(base: Base, kind: Kind) -> Self {
         let kind: Box<dyn Capturing> = match kind {
             Kind::Journal => Box::new(journal::Journal::default()),
             Kind::Log => Box::new(log::Log::default()),
         };
         Capture { base, kind, known: AtomicU64::new(0) }
+    }
+
+    /// The same capture, divided into another number of partitions.
+    fn divided(&self, partitions: u32) -> Self {
+        let (mut base, kind) = (self.base.clone(), self.base.settings.kind);
+        base.settings.partitions = partitions.max(1);
+        Capture::over(base, kind)
     }
 
     /// It is meant to begin with the rows that exist: [`Install::check`](seriatim::source::Install::check) then also says

@@ -87,7 +87,7 @@ async fn execute(
 }
 
 /// What a lease that refused its owner looks like now.
-async fn closed(database: &Database, lease: &Lease) -> Result<Fence, StoreError> {
+pub(super) async fn closed(database: &Database, lease: &Lease) -> Result<Fence, StoreError> {
     let Right { feed, partition, .. } = Right::of(lease);
     let rows = database.query(DOING, EPOCH, &[&feed, &partition]).await?;
     let epoch = rows.first().map(|row| rows::epoch(row, 0)).transpose()?;

@@ -28,6 +28,9 @@ const DISCARDED_FORGET: &str = include_str!("../../queries/discarded_forget.sql"
 const PARKED_DROP: &str = include_str!("../../queries/parked_drop.sql");
 const NOTIFY: &str = include_str!("../../queries/notify.sql");
 
+/// In place of the number of partitions of a feed whose leases say themselves which parts they are on.
+const RESHAPED: u32 = 0;
+
 /// Adds the leases that a feed lacks.
 pub(super) async fn ensure(
     database: &Database,
@@ -61,7 +64,7 @@ pub(super) async fn ensure(
         Ok(existing.cast_unsigned())
     };
     let existing = made.await.map_err(|cause| StoreError::from(database.error(DOING, cause)))?;
-    if existing != partitions {
+    if existing != partitions && existing != RESHAPED {
         return Err(EnsureError::PartitionCount { feed: feed.clone(), existing, wanted: partitions });
     }
     Ok(())
@@ -84,6 +87,7 @@ pub(super) fn lease_view(row: &Row) -> Result<LeaseView, StoreError> {
         position: rows::position(row, 6)?,
         hand_over_to: rows::maybe_host_name(row, 7)?,
         asked: rows::number(row, 8)?,
+        part: rows::part(row, 16)?,
     })
 }
 
@@ -153,7 +157,8 @@ pub(super) async fn acquire_all(
         let place = place(row)?;
         let (epoch, position) = (rows::epoch(row, 1)?, rows::position(row, 2)?);
         let (id, done) = (seen[place].lease.id.clone(), rows::done_above(row, 3)?);
-        leases[place] = Some(Lease { id, session: session.id.clone(), epoch, position, done });
+        let part = rows::part(row, 4)?;
+        leases[place] = Some(Lease { id, session: session.id.clone(), epoch, position, done, part });
     }
     Ok(leases)
 }

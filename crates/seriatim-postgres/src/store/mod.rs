@@ -20,6 +20,7 @@ mod grants;
 mod hosts;
 mod leases;
 mod parked;
+mod parts;
 mod presence;
 mod rows;
 
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::{Change, Position};
-use seriatim::lease::{HostView, Lease, LeaseView, Mark, Pulse, Sighting, View};
+use seriatim::lease::{HostView, Lease, LeaseView, Mark, Pulse, Reshape, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
@@ -50,6 +51,7 @@ pub(crate) const COMPONENT: Component = Component {
         include_str!("../../migrations/store/0001_store.sql"),
         include_str!("../../migrations/store/0002_sessions.sql"),
         include_str!("../../migrations/store/0003_done_above.sql"),
+        include_str!("../../migrations/store/0004_parts.sql"),
     ],
     upgrade: Upgrade::Rest,
 };
@@ -270,6 +272,26 @@ impl Store for PostgresStore {
 
     async fn chained(&self, feed: &FeedName, keys: &[Key]) -> Result<Vec<Option<u64>>, StoreError> {
         chain::read(&self.database, feed, keys).await
+    }
+
+    fn reshapes(&self) -> bool {
+        true
+    }
+
+    async fn reshape(
+        &self,
+        feed: &FeedName,
+        seen: &[LeaseView],
+        reshape: &Reshape,
+    ) -> Result<bool, StoreError> {
+        parts::reshape(&self.database, feed, seen, reshape).await
+    }
+
+    async fn adopt_parked(&self, lease: &Lease, keys: &[Key]) -> Result<(), CheckpointError> {
+        match parts::adopt(&self.database, lease, keys).await? {
+            Fence::Open => Ok(()),
+            Fence::Closed { by } => Err(CheckpointError::Fenced { by }),
+        }
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use seriatim::change::Position;
+use seriatim::lease::Part;
 use seriatim::name::{BadName, Epoch, FeedName, HostName, SessionId};
 use seriatim::store::{DoneAbove, StoreError};
 use tokio_postgres::Row;
@@ -62,6 +63,11 @@ pub(super) fn position(row: &Row, column: usize) -> Result<Position, StoreError>
 
 pub(super) fn done_above(row: &Row, column: usize) -> Result<DoneAbove, StoreError> {
     get::<Option<&str>>(row, column)?.unwrap_or_default().parse().map_err(bad)
+}
+
+pub(super) fn part(row: &Row, column: usize) -> Result<Option<Part>, StoreError> {
+    let text = get::<Option<&str>>(row, column)?;
+    text.map(|text| serde_json::from_str(text).map_err(bad)).transpose()
 }
 
 pub(super) fn epoch(row: &Row, column: usize) -> Result<Epoch, StoreError> {

@@ -23,6 +23,7 @@ mod transaction;
 mod transaction_faults;
 mod sql_effect;
 mod sql_effect_nested;
+mod capture_divided;
 mod capture_opening;
 mod journal_keys;
 mod journal_kit;

@@ -1,6 +1,6 @@
 -- Takes leases that are as they were seen. ARGV: prefix, host, session, then of each lease: feed, partition, the session seen or '', the epoch seen, the
 -- next epoch, the version seen, the owner's host or '', the beat seen of its session or ''.
--- Returns the epoch, the position and what is handled beyond it of each; '' for one when somebody was faster, its owner has beaten since, or the session was replaced.
+-- Returns the epoch, the position, what is handled beyond it and the part of each; '' for one when somebody was faster, its owner has beaten since, or the session was replaced.
 local name, session, reply, taken = ARGV[2], ARGV[3], {}, false
 local joined = redis.call('HGET', host(name), 'session') == session
 
@@ -24,9 +24,10 @@ local function take(at)
 end
 
 for at = 4, #ARGV, 8 do
-  local is = { '', '', '' }
-  if joined and take(at) then is = redis.call('HMGET', lease(ARGV[at], ARGV[at + 1]), 'epoch', 'position', 'done') end
-  reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = is[1], is[2], is[3] or ''
+  local is = { '', '', '', '' }
+  if joined and take(at) then is = redis.call('HMGET', lease(ARGV[at], ARGV[at + 1]), 'epoch', 'position', 'done', 'part') end
+  local last = #reply
+  reply[last + 1], reply[last + 2], reply[last + 3], reply[last + 4] = is[1], is[2], is[3] or '', is[4] or ''
 end
 if taken then tell() end
 return reply

@@ -1,8 +1,9 @@
 -- What all scripts of the store share. KEYS[1] is the hash of feeds, ARGV[1] the prefix of every key.
 --   store.id                    who the store is
---   feeds                       hash: feed -> number of partitions
+--   feeds                       hash: feed -> number of partitions; 0 once that was changed
+--   parts:FEED                  sorted set, once the number of partitions was changed: the partitions
 --   lease:FEED:PARTITION        hash: owner, session, epoch, version, position, done (what is handled beyond it), to (the host that asked for it),
---                               asked (how often somebody asked for a retry or discard)
+--                               asked (how often somebody asked for a retry or discard), part (which part of its feed it is on, JSON)
 --   sessions                    set of names;  session:NAME  hash: session, feeds, beat, seen, troubles, expire, progress: the sign of life of
 --                               all leases that name the session, and the expiry by which others judge it
 --   hosts                       a text, where older versions have a set of names (and host:NAME): they stop there. They would not see
@@ -35,11 +36,20 @@ local function is_as_seen(key, session, epoch)
   return is[2] == epoch and (is[1] or '') == session
 end
 
+local function parts(feed) return prefix .. 'parts:' .. feed end
+
+-- The partitions of a feed, in order.
+local function partitions_of(feed)
+  local count, all = tonumber(redis.call('HGET', feeds, feed) or -1), {}
+  if count == 0 then return redis.call('ZRANGE', parts(feed), 0, -1) end
+  for partition = 0, count - 1 do all[#all + 1] = tostring(partition) end
+  return all
+end
+
 local function free_leases_of(session)
-  local all = redis.call('HGETALL', feeds)
-  for at = 1, #all, 2 do
-    for partition = 0, tonumber(all[at + 1]) - 1 do
-      local key = lease(all[at], partition)
+  for _, feed in ipairs(redis.call('HKEYS', feeds)) do
+    for _, partition in ipairs(partitions_of(feed)) do
+      local key = lease(feed, partition)
       if redis.call('HGET', key, 'session') == session then
         redis.call('HDEL', key, 'owner', 'session')
         redis.call('HINCRBY', key, 'version', 1)

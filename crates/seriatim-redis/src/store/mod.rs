@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::Value;
 use seriatim::change::{Change, Position};
-use seriatim::lease::{HostView, Lease, LeaseView, Liveness, Mark, Pulse, Sighting, View};
+use seriatim::lease::{HostView, Lease, LeaseView, Liveness, Mark, Part, Pulse, Reshape, Sighting, View};
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, DISCARDS_KEPT, Discard, Discarded, Discarding, EnsureError, JoinError,
@@ -27,6 +27,9 @@ use scripts::Scripts;
 
 /// What is said of an object whose later change came to be parked before its failed one. No change is lost over it.
 const WAITS: &str = "waits behind an earlier change";
+
+/// In place of the number of partitions of a feed whose leases say themselves which parts they are on.
+const RESHAPED: u32 = 0;
 
 /// The store in Redis, shared by any number of processes.
 ///
@@ -204,7 +207,7 @@ impl Store for RedisStore {
         let answer = self.run("setting up a feed", &self.scripts.ensure, &arguments).await;
         let existing = answer.and_then(|answer| Parts::of(Value::Array(vec![answer]))?.number());
         match existing.map_err(StoreError::from)? {
-            existing if existing == partitions => Ok(()),
+            existing if existing == partitions || existing == RESHAPED => Ok(()),
             existing => Err(EnsureError::PartitionCount { feed: feed.clone(), existing, wanted: partitions }),
         }
     }
@@ -313,11 +316,7 @@ impl Store for RedisStore {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let answer = self.run("checkpointing", &self.scripts.checkpoint, &arguments).await;
         let answer = answer.and_then(|answer| Parts::of(Value::Array(vec![answer]))?.text());
-        match answer.map_err(StoreError::from)?.as_str() {
-            "done" => Ok(()),
-            // A feed that was forgotten has no epoch any more; whatever comes, it is later than this owner's.
-            epoch => Err(CheckpointError::Fenced { by: epoch.parse().map_or(lease.epoch.next(), Epoch) }),
-        }
+        done_or_fenced(&answer.map_err(StoreError::from)?, lease)
     }
 
     async fn rewind(
@@ -393,10 +392,64 @@ impl Store for RedisStore {
         Ok(reply::discards(answer, feed)?)
     }
 
+    fn reshapes(&self) -> bool {
+        true
+    }
+
+    async fn reshape(
+        &self,
+        feed: &FeedName,
+        seen: &[LeaseView],
+        reshape: &Reshape,
+    ) -> Result<bool, StoreError> {
+        let arguments = reshaping(feed, seen, reshape);
+        let answer =
+            self.run_with("changing the partitions of a feed", &self.scripts.reshape, &arguments).await?;
+        Ok(answer == Value::Int(1))
+    }
+
+    async fn adopt_parked(&self, lease: &Lease, keys: &[Key]) -> Result<(), CheckpointError> {
+        let LeaseIdText { feed, partition } = LeaseIdText::of(lease);
+        let mut arguments =
+            vec![feed.to_owned(), partition, lease.session.to_string(), lease.epoch.to_string()];
+        arguments.extend(keys.iter().map(Key::identity));
+        let answer = self.run_with("adopting parked objects", &self.scripts.adopt_parked, &arguments).await;
+        let answer = answer.and_then(|answer| Parts::of(Value::Array(vec![answer]))?.text());
+        done_or_fenced(&answer.map_err(StoreError::from)?, lease)
+    }
+
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
         self.run("forgetting a feed", &self.scripts.forget, &[feed.as_str()]).await?;
         Ok(())
     }
+}
+
+/// Whether an owner's word counted: `done`, or the epoch that the lease has now.
+fn done_or_fenced(answer: &str, lease: &Lease) -> Result<(), CheckpointError> {
+    match answer {
+        "done" => Ok(()),
+        // A feed that was forgotten has no epoch any more; whatever comes, it is later than this owner's.
+        epoch => Err(CheckpointError::Fenced { by: epoch.parse().map_or(lease.epoch.next(), Epoch) }),
+    }
+}
+
+/// What a reshape is told as.
+fn reshaping(feed: &FeedName, seen: &[LeaseView], reshape: &Reshape) -> Vec<String> {
+    let Reshape { marked, born, gone, free } = reshape;
+    let part = |part: &Option<Part>| part.as_ref().map_or_else(String::new, reply::to_json);
+    let mut all = vec![feed.to_string(), seen.len().to_string()];
+    all.extend(seen.iter().flat_map(|lease| [lease.id.partition.to_string(), part(&lease.part)]));
+    all.push(free.len().to_string());
+    all.extend(free.iter().map(Partition::to_string));
+    all.push(marked.len().to_string());
+    all.extend(marked.iter().flat_map(|(partition, part)| [partition.to_string(), reply::to_json(part)]));
+    all.push(gone.len().to_string());
+    all.extend(gone.iter().map(Partition::to_string));
+    all.push(born.len().to_string());
+    for (partition, part, start) in born {
+        all.extend([partition.to_string(), reply::to_json(part), start.to_string()]);
+    }
+    all
 }
 
 /// Which lease, the way scripts are told.

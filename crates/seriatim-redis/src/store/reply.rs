@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use seriatim::change::{Change, Position};
 use seriatim::lease::{
-    EXPIRE_UNSAID, HostView, Lease, LeaseId, LeaseView, Liveness, Mark, Owner, Pulse, Sighting, View,
+    EXPIRE_UNSAID, HostView, Lease, LeaseId, LeaseView, Liveness, Mark, Owner, Part, Pulse, Sighting, View,
 };
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId};
 use seriatim::store::{Discarded, Discarding, ParkedFailure, ParkedObject, ParkedState, Session};
@@ -86,6 +86,10 @@ fn expire(text: &str) -> Result<Duration> {
     }
 }
 
+fn part(text: &str) -> Result<Option<Part>> {
+    if text.is_empty() { Ok(None) } else { from_json(text).map(Some) }
+}
+
 fn lease(answer: Value) -> Result<LeaseView> {
     let mut parts = Parts::of(answer)?;
     let id = LeaseId { feed: feed_name(&parts.text()?)?, partition: Partition(parts.number()?) };
@@ -95,7 +99,8 @@ fn lease(answer: Value) -> Result<LeaseView> {
     let owners_session = parts.optional(|text| session(text).ok())?;
     let owner = owner.zip(owners_session).map(|(host, session)| Owner { host, session });
     let hand_over_to = parts.optional(host_name)?;
-    Ok(LeaseView { id, owner, epoch, version, position, hand_over_to, asked: parts.number()? })
+    let (asked, part) = (parts.number()?, part(&parts.text()?)?);
+    Ok(LeaseView { id, owner, epoch, version, position, hand_over_to, asked, part })
 }
 
 fn host(answer: Value) -> Result<HostView> {
@@ -118,13 +123,14 @@ pub(super) fn acquired(answer: Value, seen: &[Sighting], by: &Session) -> Result
     let mut parts = Parts::of(answer)?;
     let mut lease = |seen: &Sighting| {
         let (epoch, position, done) = (parts.text()?, parts.text()?, parts.text()?);
+        let part = part(&parts.text()?)?;
         if epoch.is_empty() {
             return Ok(None);
         }
         let epoch = Epoch(epoch.parse().map_err(strange)?);
         let (id, session) = (seen.lease.id.clone(), by.id.clone());
         let done = done.parse().map_err(strange)?;
-        Ok(Some(Lease { id, session, epoch, position: Position::text(&position), done }))
+        Ok(Some(Lease { id, session, epoch, position: Position::text(&position), done, part }))
     };
     seen.iter().map(&mut lease).collect()
 }

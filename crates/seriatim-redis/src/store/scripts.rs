@@ -34,6 +34,8 @@ pub(super) struct Scripts {
     pub(super) retry_parked: Script,
     pub(super) discard_parked: Script,
     pub(super) discarded: Script,
+    pub(super) reshape: Script,
+    pub(super) adopt_parked: Script,
     pub(super) forget: Script,
 }
 
@@ -60,6 +62,8 @@ impl Scripts {
             retry_parked: script!("retry_parked.lua"),
             discard_parked: script!("discard_parked.lua"),
             discarded: script!("discarded.lua"),
+            reshape: script!("reshape.lua"),
+            adopt_parked: script!("adopt_parked.lua"),
             forget: script!("forget.lua"),
         }
     }

@@ -1,11 +1,12 @@
 //! A capture as a feed: each call is one piece of work on one of the two connections.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Transaction};
 use seriatim::change::Position;
-use seriatim::name::FeedName;
+use seriatim::name::{FeedName, Partition};
 use seriatim::source::{
     Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Registered, Slice, SourceError, Start,
 };
@@ -205,6 +206,25 @@ impl Feed for Capture {
             Ok(lag::blockers(connection, watched)?)
         };
         self.look("looking at", find).await
+    }
+
+    fn resliced(&self, partitions: u32) -> Option<Arc<dyn Feed>> {
+        Some(Arc::new(self.divided(partitions)))
+    }
+
+    async fn barrier(&self) -> Result<Position, SourceError> {
+        let find = |connection: &Connection, _: &Settings, watched: &Watched| {
+            Ok(registry::head(connection, watched.objects)?)
+        };
+        loop {
+            let barrier = Position::number(self.look("looking at", find).await? as u64);
+            // Partitions begin there: that is not taken for a place that this file has never reached.
+            let upto = barrier.clone();
+            let shown = Slice { partition: Partition(0), changes: Vec::new().into(), upto, caught_up: false };
+            if self.note_shown(&[shown]).await? == Noting::Noted {
+                return Ok(barrier);
+            }
+        }
     }
 }
 

@@ -123,6 +123,19 @@ impl Capture {
         }
     }
 
+    /// The same capture, with connections of its own, divided into another number of partitions.
+    fn divided(&self, partitions: u32) -> Self {
+        let mut settings = self.settings.clone();
+        settings.partitions = partitions.max(1);
+        Capture {
+            settings,
+            reading: OnceCell::new(),
+            writing: OnceCell::new(),
+            reader: SharedReader::default(),
+            shown: Mutex::default(),
+        }
+    }
+
     /// A connection that cannot write.
     async fn looking(&self) -> Result<Database, SourceError> {
         Ok(Database::open(&self.settings.path, Access::Read).await?)

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Result};
 use seriatim::change::Position;
-use seriatim::lease::{Lease, LeaseId, LeaseView, Mark, Owner, Sighting};
+use seriatim::lease::{Lease, LeaseId, LeaseView, Mark, Owner, Part, Sighting};
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId};
 use seriatim::store::{DoneAbove, OnRewind, Release, Session};
 
@@ -24,6 +24,9 @@ const RELEASE: &str = include_str!("../../queries/lease_release.sql");
 const REWIND: &str = include_str!("../../queries/lease_rewind.sql");
 const FORGET: &str = include_str!("../../queries/lease_forget.sql");
 
+/// In place of the number of partitions of a feed whose leases say themselves which parts they are on.
+const RESHAPED: u32 = 0;
+
 /// Whether a feed has the leases it should have.
 pub(super) enum Ensured {
     Done,
@@ -39,6 +42,9 @@ pub(super) fn ensure(
 ) -> Result<Ensured> {
     connection.execute(FEED_INSERT, (feed.as_str(), partitions))?;
     let existing: u32 = connection.query_row(FEED_PARTITIONS, [feed.as_str()], |row| row.get(0))?;
+    if existing == RESHAPED {
+        return Ok(Ensured::Done);
+    }
     if existing != partitions {
         return Ok(Ensured::OtherCount(existing));
     }
@@ -99,6 +105,7 @@ fn lease_view(feed: &FeedName, row: &rusqlite::Row<'_>) -> Result<LeaseView> {
         position: rows::position(row, 5)?,
         hand_over_to: rows::optional(row, 6, rows::host_name)?,
         asked: rows::number(row, 7)?,
+        part: rows::part(row, 8)?,
     })
 }
 
@@ -110,6 +117,7 @@ struct Current {
     hand_over_to: Option<HostName>,
     version: u64,
     done: DoneAbove,
+    part: Option<Part>,
 }
 
 impl Current {
@@ -132,7 +140,8 @@ impl Current {
     }
 
     fn into_lease(self, id: &LeaseId, session: &SessionId, epoch: Epoch) -> Lease {
-        Lease { id: id.clone(), session: session.clone(), epoch, position: self.position, done: self.done }
+        let Current { position, done, part, .. } = self;
+        Lease { id: id.clone(), session: session.clone(), epoch, position, done, part }
     }
 }
 
@@ -146,6 +155,7 @@ fn current(connection: &Connection, id: &LeaseId) -> Result<Option<Current>> {
             hand_over_to: rows::optional(row, 3, rows::host_name)?,
             version: rows::number(row, 4)?,
             done: rows::done_above(row, 5)?,
+            part: rows::part(row, 6)?,
         })
     });
     current.optional()

@@ -16,6 +16,7 @@ mod leases;
 mod liveness;
 mod news;
 mod parked;
+mod parts;
 pub(crate) mod rows;
 
 use std::collections::BTreeSet;
@@ -26,7 +27,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 use seriatim::change::{Change, Position};
-use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Sighting, View};
+use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Reshape, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
@@ -51,6 +52,7 @@ const COMPONENT: Component = Component {
         include_str!("../../migrations/store/0002_parked.sql"),
         include_str!("../../migrations/store/0003_sessions.sql"),
         include_str!("../../migrations/store/0004_done_above.sql"),
+        include_str!("../../migrations/store/0005_parts.sql"),
     ],
 };
 const IDENTITY_INSERT: &str = include_str!("../../queries/store_identity_insert.sql");
@@ -406,6 +408,33 @@ impl Store for SqliteStore {
     async fn chained(&self, feed: &FeedName, keys: &[Key]) -> Result<Vec<Option<u64>>, StoreError> {
         let (feed, keys) = (feed.clone(), keys.to_vec());
         self.read("reading a chain in", move |transaction| chain::read(transaction, &feed, &keys)).await
+    }
+
+    fn reshapes(&self) -> bool {
+        true
+    }
+
+    async fn reshape(
+        &self,
+        feed: &FeedName,
+        seen: &[LeaseView],
+        reshape: &Reshape,
+    ) -> Result<bool, StoreError> {
+        let (feed, seen, reshape) = (feed.clone(), seen.to_vec(), reshape.clone());
+        self.write("changing the partitions of a feed in", move |transaction| {
+            parts::reshape(transaction, &feed, &seen, &reshape)
+        })
+        .await
+    }
+
+    async fn adopt_parked(&self, lease: &Lease, keys: &[Key]) -> Result<(), CheckpointError> {
+        let (lease, keys) = (lease.clone(), keys.to_vec());
+        let adopt = self
+            .write("adopting parked objects in", move |transaction| parts::adopt(transaction, &lease, &keys));
+        match adopt.await? {
+            Fence::Open => Ok(()),
+            Fence::Closed { by } => Err(CheckpointError::Fenced { by }),
+        }
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

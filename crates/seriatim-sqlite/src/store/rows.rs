@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{Error, Result, Row};
 use seriatim::change::Position;
+use seriatim::lease::Part;
 use seriatim::name::{BadName, Epoch, FeedName, HostName, SessionId, StoreId};
 use seriatim::store::DoneAbove;
 
@@ -51,6 +52,11 @@ pub(crate) fn position(row: &Row<'_>, column: usize) -> Result<Position> {
 pub(crate) fn done_above(row: &Row<'_>, column: usize) -> Result<DoneAbove> {
     let text = row.get_ref(column)?.as_str_or_null()?.unwrap_or_default();
     text.parse().map_err(|cause| bad(column, cause))
+}
+
+pub(crate) fn part(row: &Row<'_>, column: usize) -> Result<Option<Part>> {
+    let text = row.get_ref(column)?.as_str_or_null()?;
+    text.map(|text| serde_json::from_str(text).map_err(|cause| bad(column, cause))).transpose()
 }
 
 pub(crate) fn epoch(row: &Row<'_>, column: usize) -> Result<Epoch> {

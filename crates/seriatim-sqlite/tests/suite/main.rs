@@ -15,6 +15,7 @@ mod queue_processes;
 mod transaction;
 mod sql_effect;
 mod support;
+mod capture_divided;
 mod capture_kit;
 mod capture_journal;
 mod capture_replace;

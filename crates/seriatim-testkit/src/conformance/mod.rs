@@ -21,6 +21,7 @@ pub mod chains;
 pub mod discarded;
 pub mod done;
 pub mod rewind;
+pub mod reshaped;
 
 mod stage;
 
@@ -91,6 +92,12 @@ macro_rules! conformance {
             chains: a_checkpoint_keeps_the_last_change_of_each_object, a_later_checkpoint_moves_the_chain,
                 a_row_that_existed_takes_nobodys_place,
                 a_zombie_cannot_extend_a_chain, a_forgotten_feed_leaves_no_chain;
+            reshaped: a_lease_that_gets_another_part_stays_its_owners_and_is_taken_by_nobody_who_saw_it_before,
+                new_leases_begin_where_they_are_told, what_was_reshaped_since_it_was_seen_is_not_reshaped,
+                what_must_be_free_and_has_an_owner_is_not_reshaped, a_lease_that_was_removed_is_gone,
+                ensuring_a_feed_that_was_reshaped_adds_nothing, a_forgotten_feed_leaves_no_parts,
+                a_host_that_leaves_frees_its_new_leases, the_mark_moves_when_a_feed_is_reshaped,
+                parked_objects_are_adopted_as_they_are, a_zombie_adopts_nothing;
             rewind: rewinding_fences_the_owner, rewinding_what_changed_meanwhile_is_refused, rewinding_what_was_written_since_it_was_seen_is_refused, repeating_a_rewind_is_harmless,
                 rewinding_a_free_lease_raises_its_epoch, rewinding_keeps_or_drops_what_is_parked_in_its_partition;
         }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::{Change, Position};
-use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Sighting, View};
+use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Reshape, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
@@ -246,6 +246,23 @@ impl Store for FaultyStore {
 
     async fn chained(&self, feed: &FeedName, keys: &[Key]) -> Result<Vec<Option<u64>>, StoreError> {
         self.pass(Operation::Chained, self.store.chained(feed, keys)).await
+    }
+
+    fn reshapes(&self) -> bool {
+        self.store.reshapes()
+    }
+
+    async fn reshape(
+        &self,
+        feed: &FeedName,
+        seen: &[LeaseView],
+        reshape: &Reshape,
+    ) -> Result<bool, StoreError> {
+        self.pass(Operation::Reshape, self.store.reshape(feed, seen, reshape)).await
+    }
+
+    async fn adopt_parked(&self, lease: &Lease, keys: &[Key]) -> Result<(), CheckpointError> {
+        self.pass(Operation::AdoptParked, self.store.adopt_parked(lease, keys)).await
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

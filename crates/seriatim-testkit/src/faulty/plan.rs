@@ -29,12 +29,14 @@ pub enum Operation {
     DiscardParked,
     Discarded,
     Chained,
+    Reshape,
+    AdoptParked,
     Forget,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Operation; 20] = [
+    pub const ALL: [Operation; 22] = [
         Operation::Identity,
         Operation::Join,
         Operation::Leave,
@@ -54,6 +56,8 @@ impl Operation {
         Operation::DiscardParked,
         Operation::Discarded,
         Operation::Chained,
+        Operation::Reshape,
+        Operation::AdoptParked,
         Operation::Forget,
     ];
 }

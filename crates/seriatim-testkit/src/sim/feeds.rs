@@ -1,15 +1,17 @@
 //! Hosts over a feed: changes in transactions that commit late, handlers that fail, and somebody who retries and discards.
 
+use std::future::Future as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use seriatim::change::Change;
+use seriatim::change::{Change, Position};
 use seriatim::handler::{
     Backoff, CommitError, Context, Failure, Handler, Handling, Retry, TransactionalHandler,
 };
 use seriatim::host::{FeedSettings, Host};
+use seriatim::lease::LeaseView;
 use seriatim::name::FeedName;
 use seriatim::store::{Checkpoint, CheckpointError, Discard, OnRewind, ParkedState, Store};
 
@@ -32,15 +34,28 @@ pub fn set(world: &Rc<World>, handler: Option<Arc<dyn Handler>>) {
     let plan = world.plan.clone();
     let database = Database::new(FEED, plan.partitions);
     let model = ModelStore::new(plan.tells_dead);
+    if plan.scene == Scene::Divided {
+        begin(&model, &database.feed, plan.partitions);
+    }
     write_changes(world, &plan, &database);
     world.spawn(meddle(model.clone(), plan.chaos));
     world.spawn(watch(model.clone(), database.clone(), plan.chaos));
     world.start_hosts(Box::new(move |link, stop| {
         let store = SimStore { model: model.clone(), link: link.clone() };
-        let feed = SimFeed { database: database.clone(), link: link.clone() };
-        let handling = match plan.scene {
-            Scene::Transactional => Handling::ExactlyOnce(Arc::new(InTransaction { store: store.clone() })),
-            _ => Handling::AtLeastOnce(Arc::new(Plainly { link: link.clone(), handler: handler.clone() })),
+        let partitions = match plan.scene {
+            Scene::Divided => draw(|random| random.u32(1..=6)),
+            _ => plan.partitions,
+        };
+        let feed = SimFeed { database: database.clone(), link: link.clone(), partitions };
+        let is_transactional = match plan.scene {
+            Scene::Divided => plan.seed.is_multiple_of(2),
+            scene => scene == Scene::Transactional,
+        };
+        let handling = match is_transactional {
+            true => Handling::ExactlyOnce(Arc::new(InTransaction { store: store.clone() })),
+            false => {
+                Handling::AtLeastOnce(Arc::new(Plainly { link: link.clone(), handler: handler.clone() }))
+            }
         };
         let host =
             Host::new(&link.name, Arc::new(store)).feed_with(Arc::new(feed), handling, settings(&plan));
@@ -51,6 +66,14 @@ pub fn set(world: &Rc<World>, handler: Option<Arc<dyn Handler>>) {
             here().ended(&this, how);
         });
     }));
+}
+
+/// The feed is there before the first host, with the number of partitions by which checkers know where changes are.
+fn begin(model: &ModelStore, feed: &FeedName, partitions: u32) {
+    let start = Position::number(0);
+    let ensured = std::pin::pin!(model.inner.ensure(feed, partitions, &start));
+    let ensured = ensured.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+    assert!(matches!(ensured, std::task::Poll::Ready(Ok(()))), "nothing stands in the way of a new feed");
 }
 
 fn settings(plan: &Plan) -> FeedSettings {
@@ -183,11 +206,16 @@ async fn is_done(model: &ModelStore, database: &Database, nothing_parked: bool) 
     let feed = FeedName::new(FEED).expect("a name");
     let Ok(view) = model.inner.view(std::slice::from_ref(&feed)).await else { return false };
     let newest = database.newest();
-    let all_passed =
-        !view.leases.is_empty() && view.leases.iter().all(|lease| place(&lease.position) >= newest);
+    let all_passed = !view.leases.is_empty()
+        && view.leases.iter().all(|lease| place(&lease.position) >= newest || has_ended(lease));
     let parked = model.inner.parked(&feed, None).await.unwrap_or_default();
     let waits = |state| state == ParkedState::Retrying || nothing_parked;
     database.is_settled() && all_passed && !parked.iter().any(|object| waits(object.failure.state))
+}
+
+/// Others go on where it ended.
+fn has_ended(lease: &LeaseView) -> bool {
+    lease.owner.is_none() && lease.part.as_ref().is_some_and(|part| part.ends_at(&lease.position))
 }
 
 /// Why a change fails, if it does.

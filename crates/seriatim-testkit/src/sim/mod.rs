@@ -70,7 +70,7 @@ pub(crate) fn run_with(plan: &Plan, mutant: Option<Mutant>, handler: Option<Arc<
     let (world, came_to_its_end) = runtime.block_on(async {
         let world = World::begin(plan.clone(), mutant);
         match plan.scene {
-            Scene::Plain | Scene::Transactional => feeds::set(&world, handler.clone()),
+            Scene::Plain | Scene::Transactional | Scene::Divided => feeds::set(&world, handler.clone()),
             Scene::Windows => table::set(&world),
             Scene::Once => signals::set(&world),
             Scene::Queue => events::set(&world),

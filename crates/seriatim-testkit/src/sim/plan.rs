@@ -15,12 +15,14 @@ pub enum Scene {
     Once,
     /// Workers of a queue, and a consumer behind a gate.
     Queue,
+    /// Hosts over a feed, each life of which brings another number of partitions with it.
+    Divided,
 }
 
 impl Scene {
     /// All of them.
-    pub const ALL: [Scene; 5] =
-        [Scene::Plain, Scene::Transactional, Scene::Windows, Scene::Once, Scene::Queue];
+    pub const ALL: [Scene; 6] =
+        [Scene::Plain, Scene::Transactional, Scene::Windows, Scene::Once, Scene::Queue, Scene::Divided];
 }
 
 /// What happens to a call to the store or the source.
@@ -160,6 +162,10 @@ impl Plan {
         plan.rewinds = random.u8(..3) == 0 && !plan.chain;
         plan.truncates = if random.u8(..3) == 0 { random.u8(1..=3) } else { 0 };
         plan.asks = random.u8(..3) == 0;
+        if scene == Scene::Divided {
+            // Checkers know where changes are by the first number of partitions.
+            (plan.rewinds, plan.truncates) = (false, 0);
+        }
         plan
     }
 
@@ -264,6 +270,17 @@ fn named(random: &mut fastrand::Rng, scene: Scene) -> &'static str {
         Scene::Transactional => {
             &["acquire", "renew", "release", "checkpoint", "commit", "view", "read parked"]
         }
+        Scene::Divided => &[
+            "acquire",
+            "renew",
+            "release",
+            "checkpoint",
+            "view",
+            "reshape",
+            "adopt",
+            "find a barrier",
+            "read parked",
+        ],
         Scene::Windows => &["acquire", "renew", "release", "checkpoint", "view", "fetch", "ask the time"],
         Scene::Once => &["start", "complete", "fail", "show", "extend", "doubt"],
         Scene::Queue => &["take", "next", "release", "park", "beat", "recover", "workers", "leave"],

@@ -23,9 +23,10 @@ use seriatim::value::{Columns, Key, Row, Value};
 use tokio::sync::watch;
 
 use super::history::{EVERYTHING, What};
+use super::plan::Scene;
 use super::scheduler::beginning;
 use super::store::{feed_number, place};
-use super::world::{Link, draw, record};
+use super::world::{Link, draw, here, record};
 
 #[derive(Clone, Debug)]
 struct Written {
@@ -57,7 +58,8 @@ impl Tables {
 /// A feed in a database; clones share it.
 #[derive(Clone, Debug)]
 pub struct Database {
-    feed: FeedName,
+    /// The feed's name.
+    pub feed: FeedName,
     partitions: u32,
     tables: Arc<Mutex<Tables>>,
     news: watch::Sender<u64>,
@@ -163,12 +165,13 @@ impl Database {
         self.tables().rows.iter().all(|row| row.published)
     }
 
-    fn change(&self, row: &Written) -> Change {
+    fn change(&self, row: &Written, partitions: u32) -> Change {
         let of_one = row.key != EVERYTHING;
+        let partition = if of_one { partition_of(&key(row.key), partitions) } else { row.partition };
         let values = [Value::Integer(row.key), Value::Integer(row.id as i64)];
         Change {
             feed: self.feed.clone(),
-            partition: row.partition,
+            partition,
             position: Position::number(row.place.unwrap_or(0)),
             key: of_one.then(|| key(row.key)),
             op: if of_one { Op::Update } else { Op::Truncate },
@@ -180,7 +183,7 @@ impl Database {
         }
     }
 
-    fn read(&self, cursors: &[Cursor], limit: Limit) -> Vec<Slice> {
+    fn read(&self, cursors: &[Cursor], limit: Limit, partitions: u32) -> Vec<Slice> {
         let tables = self.tables();
         let Some(from) = cursors.iter().map(|cursor| place(&cursor.after)).min() else { return Vec::new() };
         let others = cursors.iter().map(|cursor| place(&cursor.after)).filter(|after| *after > from).min();
@@ -192,7 +195,8 @@ impl Database {
         let upto = rows.last().and_then(|row| row.place).unwrap_or(from).min(others.unwrap_or(u64::MAX));
         let together = cursors.iter().filter(|cursor| place(&cursor.after) == from);
         let slice = |cursor: &Cursor| {
-            let changes = rows.iter().filter(|row| row.place <= Some(upto)).map(|row| self.change(row));
+            let changes =
+                rows.iter().filter(|row| row.place <= Some(upto)).map(|row| self.change(row, partitions));
             let changes: Vec<Change> =
                 changes.filter(|change| change.partition == cursor.partition).collect();
             let upto_position = Position::number(upto);
@@ -250,6 +254,8 @@ pub struct SimFeed {
     pub database: Database,
     /// The way to it.
     pub link: Link,
+    /// Into how many partitions it is divided.
+    pub partitions: u32,
 }
 
 fn in_source(error: StoreError) -> SourceError {
@@ -263,7 +269,7 @@ impl Feed for SimFeed {
     }
 
     fn partitions(&self) -> u32 {
-        self.database.partitions
+        self.partitions
     }
 
     async fn knows(&self, _: &Consumer) -> Result<bool, SourceError> {
@@ -275,10 +281,10 @@ impl Feed for SimFeed {
     }
 
     async fn read(&self, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, SourceError> {
-        let (database, cursors) = (self.database.clone(), cursors.to_vec());
+        let (database, cursors, partitions) = (self.database.clone(), cursors.to_vec(), self.partitions);
         let read = async move {
             database.sequence().await;
-            Ok::<_, StoreError>(database.read(&cursors, limit))
+            Ok::<_, StoreError>(database.read(&cursors, limit, partitions))
         };
         self.link.call("read the source", read).await.map_err(in_source)
     }
@@ -319,5 +325,16 @@ impl Feed for SimFeed {
 
     async fn blockers(&self) -> Result<Vec<Blocker>, SourceError> {
         Ok(Vec::new())
+    }
+
+    fn resliced(&self, partitions: u32) -> Option<Arc<dyn Feed>> {
+        let divided = || Arc::new(SimFeed { partitions, ..self.clone() }) as Arc<dyn Feed>;
+        (here().plan.scene == Scene::Divided).then(divided)
+    }
+
+    async fn barrier(&self) -> Result<Position, SourceError> {
+        let database = self.database.clone();
+        let find = async move { Ok::<_, StoreError>(Position::number(database.newest())) };
+        self.link.call("find a barrier", find).await.map_err(in_source)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::{Change, Position};
-use seriatim::lease::{Lease, LeaseId, LeaseView, Liveness, Pulse, Sighting, View};
+use seriatim::lease::{Lease, LeaseId, LeaseView, Liveness, Pulse, Reshape, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::simulation::{Mutant, has};
 use seriatim::store::{
@@ -433,6 +433,23 @@ impl Store for SimStore {
 
     async fn chained(&self, feed: &FeedName, keys: &[Key]) -> Result<Vec<Option<u64>>, StoreError> {
         call!(self, "look at the chain", |model, feed, keys| model.inner.chained(&feed, &keys))
+    }
+
+    fn reshapes(&self) -> bool {
+        self.model.inner.reshapes()
+    }
+
+    async fn reshape(
+        &self,
+        feed: &FeedName,
+        seen: &[LeaseView],
+        reshape: &Reshape,
+    ) -> Result<bool, StoreError> {
+        call!(self, "reshape", |model, feed, seen, reshape| model.inner.reshape(&feed, &seen, &reshape))
+    }
+
+    async fn adopt_parked(&self, lease: &Lease, keys: &[Key]) -> Result<(), CheckpointError> {
+        call!(self, "adopt", |model, lease, keys| model.inner.adopt_parked(&lease, &keys))
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

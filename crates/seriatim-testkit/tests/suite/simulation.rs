@@ -146,6 +146,7 @@ fn hosts_that_come_and_go_in_order_repeat_nothing() {
 fn scenes(mutant: Mutant) -> &'static [Scene] {
     match mutant {
         Mutant::HorizonIgnored => &[Scene::Windows],
+        Mutant::ChildrenDoNotWait => &[Scene::Divided],
         Mutant::CompleteWithoutAttempt
         | Mutant::TakeOverWithoutCompare
         | Mutant::TimeOutByHostClock

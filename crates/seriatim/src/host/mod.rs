@@ -16,6 +16,7 @@ pub(crate) mod partition;
 mod policy;
 mod pruning;
 mod reader;
+mod sliced;
 mod settings;
 mod stats;
 #[cfg(test)]
@@ -40,7 +41,6 @@ use observer::Observers;
 use partition::SharedTarget;
 use partition::machine::Until;
 pub(crate) use partition::machine::failures;
-use reader::ReaderHandle;
 
 /// A partition that holds changes of this weight asks for no more.
 const ENOUGH_BYTES: usize = 4 << 20;
@@ -60,7 +60,10 @@ struct FeedRuntime {
     handling: Handling,
     settings: FeedSettings,
     stats: Arc<Stats>,
-    reader: ReaderHandle,
+    /// How partitions read it.
+    readers: sliced::Readers,
+    /// The number of partitions that this host is to bring about, and why it has to wait with that.
+    change: sliced::WantedChange,
     until: Until,
     /// What is known about what the handler works on.
     target: Arc<SharedTarget>,
@@ -85,7 +88,7 @@ impl FeedRuntime {
             what: format!("its target fails since {:.0}: {}", outage.since, outage.error),
             remedy: "mend it; the feed goes on by itself".to_owned(),
         });
-        outage.into_iter().chain(full).collect()
+        outage.into_iter().chain(full).chain(self.change.trouble(feed)).collect()
     }
 }
 

@@ -40,6 +40,9 @@ pub enum CloseReason {
         /// The host that asked.
         to: HostName,
     },
+    /// The number of the feed's partitions changes, or the partition has come to its end in such a change. All that ran is finished
+    /// and checkpointed.
+    Repartitioned,
     /// The host is shutting down. All that ran is finished and checkpointed.
     ShutDown,
     /// The feed cannot go on until somebody does something.

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use super::partition::SharedTarget;
 use super::partition::machine::Target;
-use super::{FeedRuntime, Given, HostError, Until, reader};
+use super::sliced::{Readers, WantedChange};
+use super::{CheckpointPolicy, FeedRuntime, FeedSettings, Given, HostError, Until};
+use crate::change::Position;
 use crate::clock;
-use crate::lease::{Holder, HostView, Joined, Liveness, Naming, Step};
+use crate::lease::{Holder, HostView, Joined, Layout, LeaseView, Liveness, Naming, Step};
 use crate::name::{FeedName, HostName, SessionId, StoreId};
-use crate::source::{Consumer, Lost};
-use crate::store::{JoinError, Session, Store};
+use crate::source::{Consumer, Feed, Lost};
+use crate::store::{EnsureError, JoinError, Session, Store};
 
 /// How often a name that is taken is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -45,14 +47,43 @@ pub(super) async fn feeds(
             tracing::info!(feed = %name, "goes on from its checkpoints; start = {start} counts for new feeds only");
         }
         let start = feed.open(&consumer, &settings.start).await.map_err(in_source)?;
-        store.ensure(&name, feed.partitions(), &start).await?;
-        let reader = reader::spawn(Arc::clone(&feed), settings.idle);
+        let wanted =
+            ensure(&**store, &*feed, &settings, &start).await?.filter(|_| until != Until::ShutDownOnlyParked);
         let target = Arc::new(SharedTarget::new(Target::new(name, settings.retry.backoff)));
-        let full = Mutex::default();
-        let runtime = FeedRuntime { feed, consumer, handling, settings, stats, reader, until, target, full };
+        let (full, readers, change) = (Mutex::default(), Readers::default(), WantedChange::to(wanted));
+        let runtime =
+            FeedRuntime { feed, consumer, handling, settings, stats, readers, change, until, target, full };
         feeds.push(Arc::new(runtime));
     }
     Ok(feeds)
+}
+
+/// Makes sure that the feed has leases. Returns the number of partitions that it is to have, if it has another one.
+async fn ensure(
+    store: &dyn Store,
+    feed: &dyn Feed,
+    settings: &FeedSettings,
+    start: &Position,
+) -> Result<Option<u32>, HostError> {
+    let (name, wanted) = (feed.name(), feed.partitions());
+    // A handler that acknowledges by itself may wait for changes that lie behind the end of its partition.
+    let acknowledges = settings.checkpoint == CheckpointPolicy::Manual;
+    let can_change = store.reshapes() && !acknowledges && feed.resliced(wanted).is_some();
+    match store.ensure(name, wanted, start).await {
+        Err(EnsureError::PartitionCount { .. }) if can_change => {}
+        ensured => ensured?,
+    }
+    if !can_change {
+        return Ok(None);
+    }
+    let leases = store.view(std::slice::from_ref(name)).await?.leases;
+    let leases: Vec<&LeaseView> = leases.iter().collect();
+    let count = Layout::of(&leases).count();
+    if count == wanted {
+        return Ok(None);
+    }
+    tracing::info!(feed = %name, "has {count} partitions; this host changes that to {wanted}");
+    Ok(Some(wanted))
 }
 
 /// Enters the store under a name. A holder that is alive keeps it; one that stays silent for its expiry is replaced.

@@ -43,8 +43,14 @@ impl Told {
     }
 }
 
+/// The lease whose owner tells the source of a feed what is consumed, for all: the first that has one.
+pub(super) fn teller<'l>(leases: &'l [LeaseView], feed: &FeedName) -> Option<&'l LeaseId> {
+    let owned = leases.iter().find(|lease| lease.id.feed == *feed && lease.owner.is_some());
+    owned.map(|lease| &lease.id)
+}
+
 impl Pruning {
-    /// Tells the source of each feed what is consumed, if it is time. The owner of a feed's first partition does it for all.
+    /// Tells the source of each feed what is consumed, if it is time.
     pub fn step(
         &mut self,
         feeds: &BTreeMap<FeedName, Arc<FeedRuntime>>,
@@ -53,11 +59,11 @@ impl Pruning {
         now: Instant,
     ) {
         for (name, feed) in feeds {
-            let of_feed = leases.iter().filter(|lease| lease.id.feed == *name);
-            let mine = of_feed.clone().next().is_some_and(|first| owns(&first.id));
-            if !mine {
+            if !teller(leases, name).is_some_and(&owns) {
                 continue;
             }
+            // Those that have ended are where others begin, and those stand there until they do.
+            let of_feed = leases.iter().filter(|lease| lease.id.feed == *name);
             let positions: Vec<Position> = of_feed.map(|lease| lease.position.clone()).collect();
             if self.feeds.get(name).is_none_or(|told| told.is_due(&positions, now)) {
                 let (feed, done) = (Arc::clone(feed), Arc::new(AtomicBool::new(false)));

@@ -21,6 +21,7 @@
 mod balance;
 mod naming;
 mod trust;
+mod part;
 mod watch;
 
 use std::time::Duration;
@@ -30,6 +31,7 @@ use serde::Serialize;
 
 pub use balance::{Action, balance};
 pub(crate) use naming::{Holder, Joined, Naming, Step};
+pub use part::{Layout, NextStep, Part, Reshape};
 pub(crate) use trust::Trust;
 pub use watch::{Judged, JudgedHost, JudgedLease, Watch};
 
@@ -68,6 +70,8 @@ pub struct Lease {
     pub position: Position,
     /// What is handled beyond it already.
     pub done: DoneAbove,
+    /// Which part of its feed it is on; `None` as long as the number of the feed's partitions was never changed.
+    pub part: Option<Part>,
 }
 
 /// Who holds a lease, as the store knows it.
@@ -96,6 +100,8 @@ pub struct LeaseView {
     pub hand_over_to: Option<HostName>,
     /// Moves whenever somebody asks for a retry or a discard of what is parked in the partition.
     pub asked: u64,
+    /// Which part of its feed it is on; `None` as long as the number of the feed's partitions was never changed.
+    pub part: Option<Part>,
 }
 
 /// What a store knows about a host's process.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{HostView, LeaseId, LeaseView, Liveness, View};
+use super::{HostView, LeaseId, LeaseView, Liveness, Sighting, View};
 use crate::name::{Epoch, SessionId};
 
 /// A host, and whether it counts.
@@ -39,6 +39,13 @@ pub struct JudgedLease {
     pub silent: bool,
     /// It could be had for some time, and whoever should have taken it did not.
     pub left_over: bool,
+}
+
+impl JudgedLease {
+    /// The lease as whoever takes it has to have seen it.
+    pub fn sighting(&self) -> Sighting {
+        Sighting { lease: self.lease.clone(), beat: self.beat }
+    }
 }
 
 /// A view of the store, judged.
@@ -173,8 +180,16 @@ mod tests {
         let owner = Some(Owner { host: name.clone(), session: session.clone() });
         let id = LeaseId { feed: FeedName::new("f").unwrap(), partition: Partition(0) };
         let position = Position::number(0);
-        let lease =
-            LeaseView { id, owner, epoch: Epoch(1), version: 0, position, hand_over_to: None, asked: 0 };
+        let lease = LeaseView {
+            id,
+            owner,
+            epoch: Epoch(1),
+            version: 0,
+            position,
+            hand_over_to: None,
+            asked: 0,
+            part: None,
+        };
         let host = HostView {
             name,
             session,

@@ -22,7 +22,7 @@ use crate::value::Key;
 /// The partition that a key belongs to, of so many.
 ///
 /// The same key always lands in the same partition as long as the count stays the same; that is why the count of a feed
-/// that has run cannot be changed silently.
+/// that has run changes at a barrier only (see [`Layout`](crate::lease::Layout)).
 pub fn partition_of(key: &Key, partitions: u32) -> Partition {
     partition_of_hash(key.hash(), partitions)
 }

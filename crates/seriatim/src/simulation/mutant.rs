@@ -58,11 +58,13 @@ pub enum Mutant {
     AsideCountsAsHandled,
     /// A queue's worker that cannot give signs of life goes on sending.
     SendWithoutTrust,
+    /// A partition begins before those that it comes from have ended.
+    ChildrenDoNotWait,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 27] = [
+    pub const ALL: [Mutant; 28] = [
         Mutant::CheckpointWithoutEpoch,
         Mutant::ReleaseWithoutEpoch,
         Mutant::AcquireWithoutBeat,
@@ -90,5 +92,6 @@ impl Mutant {
         Mutant::FailedBatchCounts,
         Mutant::AsideCountsAsHandled,
         Mutant::SendWithoutTrust,
+        Mutant::ChildrenDoNotWait,
     ];
 }

@@ -49,6 +49,17 @@ impl Changes {
         }
     }
 
+    /// The same changes, as those of this partition.
+    pub(crate) fn renumbered(self, partition: Partition) -> Self {
+        match self.0 {
+            Inner::Made(changes) => {
+                let changes: Vec<Change> = changes.map(|change| Change { partition, ..change }).collect();
+                changes.into()
+            }
+            Inner::Packed(packed) => Changes(Inner::Packed(PackedChanges { partition, ..packed })),
+        }
+    }
+
     /// How much those that are left weigh together (see [`Change::weight`]).
     pub fn weight(&self) -> usize {
         match &self.0 {

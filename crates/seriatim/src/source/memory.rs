@@ -19,6 +19,8 @@ use crate::value::{Columns, Key, Row, Value};
 pub struct MemoryFeed {
     name: FeedName,
     partitions: u32,
+    /// Into how many partitions it was divided when it was made.
+    made_with: u32,
     state: Arc<Mutex<State>>,
     /// The id of the newest change.
     newest: watch::Sender<u64>,
@@ -35,7 +37,18 @@ struct State {
 impl MemoryFeed {
     /// An empty feed.
     pub fn new(name: FeedName, partitions: u32) -> Self {
-        MemoryFeed { name, partitions, state: Arc::default(), newest: watch::Sender::new(0) }
+        MemoryFeed {
+            name,
+            partitions,
+            made_with: partitions,
+            state: Arc::default(),
+            newest: watch::Sender::new(0),
+        }
+    }
+
+    /// The same feed, divided into another number of partitions.
+    pub fn divided(&self, partitions: u32) -> Self {
+        MemoryFeed { partitions, ..self.clone() }
     }
 
     /// Commits a change of the object with this key to this value, and returns its id.
@@ -48,7 +61,7 @@ impl MemoryFeed {
 
     /// Commits a change of all objects at once, in each partition.
     pub fn truncate(&self) {
-        for partition in 0..self.partitions {
+        for partition in 0..self.made_with {
             self.add(Partition(partition), Op::Truncate, None);
         }
     }
@@ -73,6 +86,20 @@ impl MemoryFeed {
         id
     }
 
+    /// Whether a change is one of this partition. One of all objects is in each of them.
+    fn is_in(&self, change: &Change, partition: Partition) -> bool {
+        let fewer = self.partitions.min(self.made_with).max(1);
+        match &change.key {
+            Some(key) => partition_of(key, self.partitions) == partition,
+            None => change.partition.0 % fewer == partition.0 % fewer,
+        }
+    }
+
+    fn of_partition(&self, changes: &[Change], partition: Partition) -> Vec<Change> {
+        let of_partition = changes.iter().filter(|change| self.is_in(change, partition));
+        of_partition.map(|change| Change { partition, ..change.clone() }).collect()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,10 +114,6 @@ impl MemoryFeed {
             }
         }
     }
-}
-
-fn of_partition(changes: &[Change], partition: Partition) -> Vec<Change> {
-    changes.iter().filter(|change| change.partition == partition).cloned().collect()
 }
 
 fn place(position: &Position) -> u64 {
@@ -143,7 +166,7 @@ impl Feed for MemoryFeed {
         let together = cursors.iter().filter(|cursor| place(&cursor.after) == from);
         let slice = |cursor: &Cursor| Slice {
             partition: cursor.partition,
-            changes: of_partition(looked_at, cursor.partition).into(),
+            changes: self.of_partition(looked_at, cursor.partition).into(),
             upto: Position::number(upto),
             caught_up: upto == newest,
         };
@@ -187,7 +210,7 @@ impl Feed for MemoryFeed {
     async fn lag(&self, cursors: &[Cursor]) -> Result<Vec<Lag>, SourceError> {
         let state = self.state();
         let behind = |partition: Partition, after: u64| {
-            state.changes.iter().skip(after as usize).filter(|change| change.partition == partition).count()
+            state.changes.iter().skip(after as usize).filter(|change| self.is_in(change, partition)).count()
                 as u64
         };
         let lag = |cursor: &Cursor| Lag {
@@ -203,5 +226,13 @@ impl Feed for MemoryFeed {
 
     async fn blockers(&self) -> Result<Vec<Blocker>, SourceError> {
         Ok(Vec::new())
+    }
+
+    fn resliced(&self, partitions: u32) -> Option<Arc<dyn Feed>> {
+        Some(Arc::new(self.divided(partitions)))
+    }
+
+    async fn barrier(&self) -> Result<Position, SourceError> {
+        Ok(Position::number(*self.newest.borrow()))
     }
 }

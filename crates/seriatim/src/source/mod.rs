@@ -20,8 +20,10 @@ pub(crate) mod filter;
 mod install;
 mod memory;
 mod registered;
+mod sliced;
 pub mod window;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,11 +34,13 @@ pub use error::{Cause, SourceError};
 pub use install::{Install, Installed, Shape};
 pub use memory::MemoryFeed;
 pub use registered::{Lost, Registered};
+pub use sliced::Sliced;
 
 #[cfg(doc)]
 use crate::change::Change;
 use crate::change::Position;
 use crate::name::{FeedName, Partition, StoreId};
+use crate::value::Key;
 
 /// Where a new consumer of a feed begins. Ignored once there is a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,4 +208,27 @@ pub trait Feed: Send + Sync + 'static {
 
     /// What holds this feed back right now, if anything does.
     async fn blockers(&self) -> Result<Vec<Blocker>, SourceError>;
+
+    /// The same feed, divided into another number of partitions; `None` where that number cannot change. It has to be opened
+    /// before it is read.
+    fn resliced(&self, partitions: u32) -> Option<Arc<dyn Feed>> {
+        let _ = partitions;
+        None
+    }
+
+    /// A place at which partitions can end and others begin, for a feed that can be divided anew and has no backfill under way.
+    ///
+    /// It lies behind every place that was reached before, of all partitions. A cursor that stands there has every pass of those
+    /// before it end there, with exactly this position.
+    async fn barrier(&self) -> Result<Position, SourceError> {
+        Err(SourceError::needs_attention(
+            format!("the number of partitions of feed {} cannot change", self.name()),
+            "set `partitions` as it was, or give the feed a new name to start it afresh",
+        ))
+    }
+
+    /// For each key, the number whose remainder by the number of partitions is the key's partition.
+    async fn hashes(&self, keys: &[Key]) -> Result<Vec<u64>, SourceError> {
+        Ok(keys.iter().map(Key::hash).collect())
+    }
 }

@@ -29,7 +29,7 @@ pub use parked::{
 };
 
 use crate::change::{Change, Position};
-use crate::lease::{HostView, Lease, LeaseView, Pulse, Sighting, View};
+use crate::lease::{HostView, Lease, LeaseView, Pulse, Reshape, Sighting, View};
 use crate::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use crate::value::Key;
 
@@ -275,6 +275,40 @@ pub trait Store: Send + Sync + 'static {
         ))
     }
 
+    /// Whether the number of a feed's partitions can change: [`Store::reshape`] and [`Store::adopt_parked`] work.
+    fn reshapes(&self) -> bool {
+        false
+    }
+
+    /// Changes which leases a feed has, in one step, if they are exactly those that were `seen`, each with the same
+    /// [`part`](LeaseView::part), and those that must be free are. `false` when they are not.
+    ///
+    /// A lease that gets another part moves its version, so that nobody takes it who has seen it before; its owner keeps it.
+    /// New leases never had an owner. The mark moves. A feed that was reshaped is never again one that [`Store::ensure`] adds to.
+    async fn reshape(
+        &self,
+        feed: &FeedName,
+        seen: &[LeaseView],
+        reshape: &Reshape,
+    ) -> Result<bool, StoreError> {
+        let _ = (seen, reshape);
+        Err(cannot_reshape(feed))
+    }
+
+    /// Makes these parked objects those of the lease's partition, with their states and changes as they are, if its epoch is still
+    /// the current one. One that is not parked is not missed.
+    async fn adopt_parked(&self, lease: &Lease, keys: &[Key]) -> Result<(), CheckpointError> {
+        let _ = keys;
+        Err(cannot_reshape(&lease.id.feed).into())
+    }
+
     /// Forgets a feed: its leases, what is parked and what was discarded, and its chain.
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError>;
+}
+
+fn cannot_reshape(feed: &FeedName) -> StoreError {
+    StoreError::needs_attention(
+        format!("this store cannot change the number of partitions of feed {feed}"),
+        "set `partitions` as it was, or give the feed a new name to start it afresh",
+    )
 }

@@ -16,6 +16,7 @@ mod live;
 mod backfill;
 mod install;
 mod prune;
+mod hashes;
 mod lag;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,6 +27,7 @@ use async_trait::async_trait;
 use seriatim::change::Position;
 use seriatim::clock;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Start};
+use seriatim::value::Key;
 
 use tokio::time::Instant;
 
@@ -375,6 +377,12 @@ impl Capturing for Journal {
         let sql = base.database.sql(TICK_NOW);
         let tick: i64 = client.query_one(&*sql, &[&watched.entry.id]).await?.get(0);
         Ok(Position::number(tick as u64))
+    }
+
+    async fn hashes(&self, base: &Base, keys: &[Key]) -> Result<Vec<u64>, Fault> {
+        let client = base.database.client().await?;
+        let watched = self.state.watched(base, &client).await?;
+        hashes::of(&client, &watched, keys).await
     }
 
     async fn oldest(&self, base: &Base) -> Result<Option<Position>, Fault> {

@@ -24,7 +24,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::Position;
+use seriatim::name::Partition;
 use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Start};
+use seriatim::value::Key;
 
 use super::error::Fault;
 use super::kind::{Base, Capturing, Wrong};
@@ -153,6 +155,20 @@ impl Capturing for Log {
 
     async fn tail_start(&self, base: &Base) -> Result<Position, Fault> {
         install::tail_start(base).await
+    }
+
+    async fn barrier(&self, base: &Base) -> Result<Position, Fault> {
+        let barrier = install::tail_start(base).await?;
+        // Partitions begin there: that is not taken for a place that this database has never shown.
+        let upto = barrier.clone();
+        let shown = Slice { partition: Partition(0), changes: Vec::new().into(), upto, caught_up: false };
+        let client = base.database.client().await?;
+        self.shown.note(&client, base, &[shown]).await?;
+        Ok(barrier)
+    }
+
+    async fn hashes(&self, _: &Base, keys: &[Key]) -> Result<Vec<u64>, Fault> {
+        Ok(keys.iter().map(|key| read::positive(key.hash()) as u64).collect())
     }
 
     async fn open(

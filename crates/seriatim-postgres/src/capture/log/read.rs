@@ -203,5 +203,10 @@ impl Pass<'_> {
 
 /// What decides on a key's partition: it never changes.
 pub(super) fn hash_of(key: &[u8]) -> i32 {
-    (Key::hash_of(key) & 0x7fff_ffff) as i32
+    positive(Key::hash_of(key))
+}
+
+/// As much of a key's hash as counts.
+pub(super) fn positive(hash: u64) -> i32 {
+    (hash & 0x7fff_ffff) as i32
 }

@@ -126,6 +126,7 @@ impl PartitionModel {
     fn rules(&self) -> Rules {
         let backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(1) };
         Rules {
+            upto: None,
             lease: LeaseId { feed: FeedName::new("f").expect("a good name"), partition: Partition(0) },
             batch: self.batch,
             concurrency: 2,

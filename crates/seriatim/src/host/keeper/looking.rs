@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Keeper;
+use super::super::pruning;
+use super::{Keeper, reshaping};
 use crate::clock;
 use crate::lease::{Action, HostView, Judged, LeaseView, Pulse, View, balance};
-use crate::name::{FeedName, Partition};
+use crate::name::FeedName;
 
 /// How old the positions may be from which sources are told what is consumed, while checkpoints are written.
 const POSITIONS_AT_MOST: Duration = Duration::from_secs(1);
@@ -98,7 +99,8 @@ impl Keeper {
         let asked = crate::simulation::by_host_clock(asked);
         let mut judged = self.watch.judge(&self.sight.view, asked, clock::now(), self.settings.expire);
         self.settle_own(&mut judged);
-        let actions = balance(&judged, &self.session.host, &self.session.id, &self.feed_names());
+        let runnable = reshaping::runnable(&judged);
+        let actions = balance(&runnable, &self.session.host, &self.session.id, &self.feed_names());
         Some((judged, actions))
     }
 
@@ -117,7 +119,10 @@ impl Keeper {
 
     /// Whether this host tells sources what is consumed, and checkpoints were written since positions were read.
     fn positions_are_old(&self, hosts: &[HostView], now: Instant) -> bool {
-        let prunes = self.owned.keys().any(|id| id.partition == Partition(0));
+        let leases = self.sight.leases();
+        let tells =
+            |feed: &FeedName| pruning::teller(leases, feed).is_some_and(|id| self.owned.contains_key(id));
+        let prunes = self.feeds.keys().any(tells);
         let is_time = self.sight.read_at.is_none_or(|read_at| now >= read_at + POSITIONS_AT_MOST);
         prunes && is_time && self.all_progress(hosts) != self.sight.progress
     }

@@ -11,6 +11,7 @@
 mod closing;
 mod looking;
 mod owned;
+mod reshaping;
 mod returning;
 mod telling;
 
@@ -34,6 +35,7 @@ use crate::store::{ParkedState, Release, Renewal, Session, Store};
 use crate::tasks::{self, JoinSet};
 use looking::Sight;
 use owned::Owned;
+use reshaping::has_ended;
 
 /// However often the store says that something may have changed, the keeper looks no more often than this.
 const AT_MOST_EVERY: Duration = Duration::from_millis(50);
@@ -216,11 +218,12 @@ impl Keeper {
         let Some((judged, actions)) = self.look().await else { return };
         self.pruning.step(&self.feeds, self.sight.leases(), |lease| self.owned.contains_key(lease), asked);
         self.carry_out(actions).await;
+        let reshaped = self.reshape(&judged).await;
         self.abandon_strays(&judged);
         self.tell_what_is_owned(&judged);
         self.tell_troubles();
         self.tell_feeds();
-        self.done = self.until == Until::CaughtUp && self.all_caught_up(&judged);
+        self.done = self.until == Until::CaughtUp && !reshaped && self.all_caught_up(&judged);
         if self.done {
             self.tell_what_is_left_to_others(&judged);
         }
@@ -264,6 +267,9 @@ impl Keeper {
                     owned
                         .asked
                         .send_if_modified(|asked| std::mem::replace(asked, lease.asked) != lease.asked);
+                    if lease.part.as_ref().is_some_and(|part| part.next.is_some()) {
+                        owned.begin_closing(CloseReason::Repartitioned, clock::now() + self.settings.expire);
+                    }
                     if let Some(to) = lease.hand_over_to.clone() {
                         let cut_off = clock::now() + self.settings.expire;
                         owned.begin_closing(CloseReason::HandedOver { to }, cut_off);
@@ -293,7 +299,11 @@ impl Keeper {
                 let taken = leases.into_iter().zip(seen).filter_map(|(lease, seen)| Some((lease?, seen)));
                 for (lease, seen) in taken {
                     self.look_at = Some(clock::now() + AT_MOST_EVERY.min(self.settings.acquire));
-                    self.start(lease, seen.lease.asked);
+                    match lease.part.as_ref().is_none_or(|part| part.is_to_run(&lease.position)) {
+                        true => self.start(lease, seen.lease.asked),
+                        // It was changed since it was looked at.
+                        false => self.abandon(Release { lease, keep_for: None }, None),
+                    }
                 }
             }
             Err(error) => {
@@ -364,11 +374,16 @@ impl Keeper {
 
     /// Every partition is either caught up here or another live host's business.
     fn all_caught_up(&self, judged: &Judged) -> bool {
-        let running = |lease: &&JudgedLease| self.feeds.contains_key(&lease.lease.id.feed);
+        let running =
+            |lease: &&JudgedLease| self.feeds.contains_key(&lease.lease.id.feed) && !has_ended(&lease.lease);
+        if self.feeds.values().any(|feed| feed.change.count().is_some()) {
+            return false;
+        }
         judged.leases.iter().filter(running).all(|lease| {
             let id = &lease.lease.id;
             let elsewhere = lease.held && !self.owned.contains_key(id);
-            elsewhere || (self.owned.contains_key(id) && self.caught_up.contains(id))
+            let is_to_end = lease.lease.part.as_ref().is_some_and(|part| part.next.is_some());
+            elsewhere || (self.owned.contains_key(id) && self.caught_up.contains(id) && !is_to_end)
         })
     }
 }

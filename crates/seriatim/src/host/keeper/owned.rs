@@ -54,6 +54,7 @@ impl Owned {
 impl Keeper {
     /// Runs the partition of a lease that was just taken.
     pub(super) fn start(&mut self, lease: Lease, asked: u64) {
+        let part = self.part_of(&lease);
         let Some(feed) = self.feeds.get(&lease.id.feed) else {
             return;
         };
@@ -66,6 +67,7 @@ impl Keeper {
         let gone: Arc<AtomicBool> = Arc::default();
         let setup = Setup {
             lease: lease.clone(),
+            part,
             store: Arc::clone(&self.store),
             feed: Arc::clone(feed),
             closing: is_closing,
@@ -109,6 +111,8 @@ fn reason(closed: &Closed, asked_to: Option<CloseReason>) -> CloseReason {
         Closed::Lost(why) => CloseReason::Lost { why: why.clone() },
         Closed::Halted(Halt::Lost) => CloseReason::Lost { why: "it has another owner now".to_owned() },
         Closed::Failed(why) => CloseReason::Failed { why: why.clone() },
-        Closed::Drained | Closed::Halted(Halt::TooLate) => asked_to.unwrap_or(CloseReason::ShutDown),
+        // Nobody asked: it has come to its end.
+        Closed::Drained => asked_to.unwrap_or(CloseReason::Repartitioned),
+        Closed::Halted(Halt::TooLate) => asked_to.unwrap_or(CloseReason::ShutDown),
     }
 }

@@ -74,7 +74,7 @@ impl Keeper {
             if mine && !is_known && (no_room || !self.feeds.contains_key(&seen.id.feed)) {
                 let (id, session) = (seen.id.clone(), self.session.id.clone());
                 let (position, done) = (seen.position.clone(), DoneAbove::default());
-                let lease = Lease { id, session, epoch: seen.epoch, position, done };
+                let lease = Lease { id, session, epoch: seen.epoch, position, done, part: None };
                 self.abandon(Release { lease, keep_for: None }, None);
             }
         }

@@ -10,6 +10,7 @@
 
 mod executor;
 mod full;
+mod heritage;
 pub(crate) mod machine;
 mod target;
 mod told;
@@ -24,12 +25,13 @@ use tokio::time::Instant;
 
 use super::observer::{CloseReason, Observers};
 use super::reader::{Answer as ReadAnswer, OpenGuard};
+use super::sliced::FeedSlice;
 use super::{CheckpointPolicy, FeedRuntime};
 use crate::clock;
 use crate::handler::{Checkpointer, Handling};
-use crate::lease::{Lease, LeaseId};
+use crate::lease::{Lease, LeaseId, Part};
 use crate::name::Epoch;
-use crate::source::{Cursor, Limit, SourceError};
+use crate::source::{Cursor, Feed, Limit, SourceError};
 use crate::store::{CheckpointError, Store, StoreError};
 use crate::tasks::JoinSet;
 use executor::Executor;
@@ -103,6 +105,8 @@ pub(super) enum News {
 /// What a partition is run with.
 pub(super) struct Setup {
     pub lease: Lease,
+    /// Which part of the feed it is on.
+    pub part: Part,
     pub store: Arc<dyn Store>,
     pub feed: Arc<FeedRuntime>,
     /// Says why once the partition is to finish and close.
@@ -149,15 +153,18 @@ struct Shell {
     actions: Vec<Action>,
     /// Says so while the partition cannot go on.
     full: Full,
+    slice: Arc<FeedSlice>,
     _open: OpenGuard,
 }
 
 impl Shell {
     async fn open(setup: Setup) -> Result<Self, Closed> {
         let id = &setup.lease.id;
+        let slice = setup.feed.slice(&setup.part).await.map_err(|error| Closed::of_source(&error))?;
+        heritage::adopt(&setup, &*slice.feed).await?;
         let parked = setup.store.parked(&id.feed, Some(id.partition)).await.map_err(Closed::of_store)?;
-        let rules = rules(&setup);
-        refuse_strange_source(&setup, &rules).await?;
+        let rules = rules(&setup, &*slice.feed);
+        refuse_strange_source(&setup, &*slice.feed, &rules).await?;
         let quit = watch::Sender::new(false);
         let executor = Executor {
             handling: setup.feed.handling.clone(),
@@ -183,7 +190,8 @@ impl Shell {
             store_calls: JoinSet::new(),
             actions: Vec::new(),
             full: Full::new(&setup.feed, &setup.lease.id),
-            _open: setup.feed.reader.enter(setup.lease.id.partition),
+            _open: slice.reader.enter(setup.lease.id.partition),
+            slice,
             setup,
         })
     }
@@ -232,7 +240,7 @@ impl Shell {
         let (store, feed) = (Arc::clone(&self.setup.store), self.setup.lease.id.feed.clone());
         let (lease, partition) = (Arc::clone(&self.executor.lease), self.setup.lease.id.partition);
         match action {
-            Action::Read(after) => self.asked = Some(self.setup.feed.reader.want(partition, after)),
+            Action::Read(after) => self.asked = Some(self.slice.reader.want(partition, after)),
             Action::FindChain(keys) => {
                 self.ask_store(async move { Event::ChainFound(store.chained(&feed, &keys).await) });
             }
@@ -330,16 +338,16 @@ impl Shell {
 
 /// What is handled beyond the checkpoint is known by ids: they mean nothing in a source that does not know how far it was read.
 /// One that was restored from a backup draws the same ids for other changes.
-async fn refuse_strange_source(setup: &Setup, rules: &Rules) -> Result<(), Closed> {
+async fn refuse_strange_source(setup: &Setup, feed: &dyn Feed, rules: &Rules) -> Result<(), Closed> {
     for upto in setup.lease.done.upto().iter().filter(|_| rules.remembers) {
         let cursor = Cursor { partition: setup.lease.id.partition, after: upto.clone() };
-        let read = setup.feed.feed.read(&[cursor], Limit { rows: 1, bytes: 1 }).await;
+        let read = feed.read(&[cursor], Limit { rows: 1, bytes: 1 }).await;
         read.map(drop).map_err(|error| Closed::of_source(&error))?;
     }
     Ok(())
 }
 
-fn rules(setup: &Setup) -> Rules {
+fn rules(setup: &Setup, source: &dyn Feed) -> Rules {
     let (feed, settings) = (&setup.feed, &setup.feed.settings);
     let transactional = matches!(feed.handling, Handling::ExactlyOnce(_));
     let manual_ack = settings.checkpoint == CheckpointPolicy::Manual;
@@ -349,14 +357,15 @@ fn rules(setup: &Setup) -> Rules {
         concurrency: settings.concurrency,
         enough: settings.enough(),
         retry: settings.retry,
-        limits: settings.parked.share(feed.feed.partitions()),
+        limits: settings.parked.share(setup.part.count),
         checkpoint: settings.checkpoint,
         chain: settings.chain,
         until: feed.until,
         transactional,
         manual_ack,
         tells: matches!(&feed.handling, Handling::AtLeastOnce(handler) if handler.tells()),
-        remembers: !transactional && !manual_ack && !feed.feed.ids_come_back(),
+        remembers: !transactional && !manual_ack && !source.ids_come_back(),
+        upto: setup.part.upto.clone(),
         idle: settings.idle,
     }
 }

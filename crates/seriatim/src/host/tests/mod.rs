@@ -5,6 +5,7 @@ mod living;
 mod observed;
 mod odd;
 mod policies;
+mod reshaped;
 mod retries;
 mod shares;
 mod skewed;

@@ -37,7 +37,16 @@ pub(super) fn lease(feed: &FeedName, partition: u32, owner: Option<&str>) -> Jud
     let available = owner.is_none();
     let id = LeaseId { feed: feed.clone(), partition: Partition(partition) };
     let position = Position::number(0);
-    let lease = LeaseView { id, owner, epoch: Epoch(0), version: 0, position, hand_over_to: None, asked: 0 };
+    let lease = LeaseView {
+        id,
+        owner,
+        epoch: Epoch(0),
+        version: 0,
+        position,
+        hand_over_to: None,
+        asked: 0,
+        part: None,
+    };
     JudgedLease { lease, beat: None, available, held: !available, silent: false, left_over: false }
 }
 

@@ -39,6 +39,7 @@ fn changes(ids: impl IntoIterator<Item = u64>) -> Vec<Change> {
 fn context() -> Context {
     let id = LeaseId { feed: FeedName::new("totals").unwrap(), partition: Partition(0) };
     let lease = Lease {
+        part: None,
         id,
         session: SessionId::random(),
         epoch: Epoch(1),

@@ -15,7 +15,9 @@ use super::{
 };
 use crate::change::{Change, Position};
 use crate::clock;
-use crate::lease::{HostView, Lease, LeaseId, LeaseView, Liveness, Mark, Owner, Pulse, Sighting, View};
+use crate::lease::{
+    HostView, Lease, LeaseId, LeaseView, Liveness, Mark, Owner, Part, Pulse, Reshape, Sighting, View,
+};
 use crate::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
 use crate::order::EventId;
 use crate::value::Key;
@@ -103,6 +105,7 @@ impl State {
             epoch: lease.epoch,
             position: lease.position.clone(),
             done,
+            part: lease.part.clone(),
         };
         let as_seen = |lease: &&mut LeaseView| silent && lease.version == seen.version;
         if let Some(lease) = self.lease_as_seen(seen).filter(as_seen) {
@@ -148,6 +151,35 @@ impl State {
         }
     }
 
+    /// Changes which leases a feed has, if they are as they were seen.
+    fn reshape(&mut self, feed: &FeedName, seen: &[LeaseView], reshape: &Reshape) -> bool {
+        let id = |partition: Partition| LeaseId { feed: feed.clone(), partition };
+        let now: Vec<&LeaseView> = self.leases.values().filter(|lease| lease.id.feed == *feed).collect();
+        let same = |(now, seen): (&&LeaseView, &LeaseView)| now.id == seen.id && now.part == seen.part;
+        let is_free = |partition: &Partition| {
+            self.leases.get(&id(*partition)).is_some_and(|lease| lease.owner.is_none())
+        };
+        if now.len() != seen.len() || !now.iter().zip(seen).all(same) || !reshape.free.iter().all(is_free) {
+            return false;
+        }
+        for (partition, part) in &reshape.marked {
+            if let Some(lease) = self.leases.get_mut(&id(*partition)) {
+                lease.part = Some(part.clone());
+                lease.version += 1;
+            }
+        }
+        for partition in &reshape.gone {
+            self.leases.remove(&id(*partition));
+            self.done.remove(&id(*partition));
+        }
+        for (partition, part, start) in &reshape.born {
+            let fresh = fresh(id(*partition), start, Some(part.clone()));
+            self.leases.insert(fresh.id.clone(), fresh);
+        }
+        self.moved += 1;
+        true
+    }
+
     /// Lets the owners of these partitions know that somebody asked for something.
     fn ask(&mut self, feed: &FeedName, partitions: impl IntoIterator<Item = Partition>) {
         for partition in partitions {
@@ -156,6 +188,20 @@ impl State {
                 self.moved += 1;
             }
         }
+    }
+}
+
+/// A lease that never had an owner.
+fn fresh(id: LeaseId, start: &Position, part: Option<Part>) -> LeaseView {
+    LeaseView {
+        id,
+        owner: None,
+        epoch: Epoch(0),
+        version: 0,
+        position: start.clone(),
+        hand_over_to: None,
+        asked: 0,
+        part,
     }
 }
 
@@ -208,22 +254,17 @@ impl Store for MemoryStore {
 
     async fn ensure(&self, feed: &FeedName, partitions: u32, start: &Position) -> Result<(), EnsureError> {
         let mut state = self.state();
-        let existing = state.leases.keys().filter(|id| id.feed == *feed).count() as u32;
+        let of_feed = state.leases.values().filter(|lease| lease.id.feed == *feed);
+        if of_feed.clone().any(|lease| lease.part.is_some()) {
+            return Ok(());
+        }
+        let existing = of_feed.count() as u32;
         if existing != 0 && existing != partitions {
             return Err(EnsureError::PartitionCount { feed: feed.clone(), existing, wanted: partitions });
         }
         for partition in 0..partitions {
             let id = LeaseId { feed: feed.clone(), partition: Partition(partition) };
-            let fresh = LeaseView {
-                id: id.clone(),
-                owner: None,
-                epoch: Epoch(0),
-                version: 0,
-                position: start.clone(),
-                hand_over_to: None,
-                asked: 0,
-            };
-            state.leases.entry(id).or_insert(fresh);
+            state.leases.entry(id.clone()).or_insert_with(|| fresh(id, start, None));
         }
         state.moved += u64::from(existing == 0);
         Ok(())
@@ -404,6 +445,32 @@ impl Store for MemoryStore {
         let state = self.state();
         let last = |key: &Key| state.chained.get(&(feed.clone(), key.identity())).copied();
         Ok(keys.iter().map(last).collect())
+    }
+
+    fn reshapes(&self) -> bool {
+        true
+    }
+
+    async fn reshape(
+        &self,
+        feed: &FeedName,
+        seen: &[LeaseView],
+        reshape: &Reshape,
+    ) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let done = state.reshape(feed, seen, reshape);
+        self.news.tell();
+        Ok(done)
+    }
+
+    async fn adopt_parked(&self, lease: &Lease, keys: &[Key]) -> Result<(), CheckpointError> {
+        let mut state = self.state();
+        if state.lease_of(lease).is_none() {
+            let by = state.leases.get(&lease.id).map_or(Epoch(0), |lease| lease.epoch);
+            return Err(CheckpointError::Fenced { by });
+        }
+        state.parked.adopt(&lease.id, keys);
+        Ok(())
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

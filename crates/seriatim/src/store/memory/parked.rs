@@ -164,6 +164,15 @@ impl Parked {
         self.discards.get(feed).into_iter().flatten().take(limit).cloned().collect()
     }
 
+    /// Makes objects those of another partition.
+    pub fn adopt(&mut self, lease: &LeaseId, keys: &[Key]) {
+        for key in keys {
+            if let Some(kept) = self.objects.get_mut(&id(&lease.feed, key)) {
+                kept.object.partition = lease.partition;
+            }
+        }
+    }
+
     pub fn drop_partition(&mut self, lease: &LeaseId) {
         self.objects
             .retain(|_, kept| kept.object.feed != lease.feed || kept.object.partition != lease.partition);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use tokio::time::Instant;
 
-use super::{Action, Closed, Machine};
+use super::{Action, Closed, Machine, Target};
 
 #[derive(Clone, Debug)]
 pub(super) struct Ending {
@@ -61,6 +61,20 @@ impl Ending {
 }
 
 impl Machine {
+    /// Whether all that is this partition's own is read.
+    pub(super) fn has_read_all(&self) -> bool {
+        self.rules.upto.as_ref() == Some(&self.reading.position)
+    }
+
+    /// Closes a partition whose checkpoint has come to its end. Objects that are still parked are for those that come after it.
+    pub(super) fn end_at_the_end(&mut self, target: &mut Target) -> Result<(), Closed> {
+        if self.ending.closing || self.rules.upto.as_ref() != Some(&self.saving.position) {
+            return Ok(());
+        }
+        self.ending.closing = true;
+        self.resume_all_paused(target)
+    }
+
     pub(super) fn close_when_drained(&mut self, closing: bool) -> Result<(), Closed> {
         #[cfg(feature = "simulation")]
         if closing && crate::simulation::has(crate::simulation::Mutant::HandOverWithoutDraining) {

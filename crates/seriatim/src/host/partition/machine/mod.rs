@@ -103,6 +103,8 @@ pub struct Rules {
     pub tells: bool,
     /// How long to wait before the store is asked again.
     pub idle: Duration,
+    /// Where the partition ends: nothing behind that is its own.
+    pub upto: Option<Position>,
 }
 
 /// When a host ends by itself.
@@ -252,7 +254,10 @@ impl Machine {
     /// Takes in an event, and says what is to be done now.
     pub fn on(&mut self, event: Event, at: At, target: &mut Target) -> std::vec::Drain<'_, Action> {
         self.at = at;
-        let went = self.take_in(event, target).and_then(|()| self.go_on());
+        let went = self
+            .take_in(event, target)
+            .and_then(|()| self.end_at_the_end(target))
+            .and_then(|()| self.go_on());
         if let Err(closed) = went {
             self.actions.push(Action::Close(closed));
         }

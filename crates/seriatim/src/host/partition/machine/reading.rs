@@ -57,8 +57,8 @@ impl Reading {
 impl Machine {
     pub(super) fn ask_for_more(&mut self) {
         let (is_full, is_far_ahead) = (self.tell_waiting(), self.is_far_ahead());
+        let may_read = self.rules.until != Until::ShutDownOnlyParked && !self.has_read_all();
         let reading = &mut self.reading;
-        let may_read = self.rules.until != Until::ShutDownOnlyParked;
         if reading.asked || reading.unlinked.is_some() || is_full || is_far_ahead || !may_read {
             return;
         }

@@ -134,8 +134,9 @@ impl Machine {
         if self.rules.transactional && !self.in_flight.is_empty() {
             return None;
         }
-        let at_the_end =
-            self.rules.until == Until::CaughtUp && self.reading.caught_up && self.lanes.held() == 0;
+        let has_seen_the_end =
+            self.has_read_all() || (self.rules.until == Until::CaughtUp && self.reading.caught_up);
+        let at_the_end = has_seen_the_end && self.lanes.held() == 0;
         if at_the_end || self.has_parking_to_save() {
             return Some(saving.at);
         }

@@ -67,6 +67,7 @@ mod tests {
 
     fn rules() -> Rules {
         Rules {
+            upto: None,
             lease: LeaseId { feed: feed(), partition: Partition(0) },
             batch: 5,
             concurrency: 1,

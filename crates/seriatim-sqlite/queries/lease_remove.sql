@@ -1,0 +1,2 @@
+-- Removes a lease.
+delete from seriatim_lease where feed = ?1 and partition = ?2
