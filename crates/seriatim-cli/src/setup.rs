@@ -3,6 +3,7 @@
 use seriatim::Store;
 use seriatim::name::{FeedName, HostName, StoreId};
 use seriatim::source::{Consumer, Lost};
+use seriatim::store::EnsureError;
 
 pub use seriatim_handlers::Guarantee;
 
@@ -32,8 +33,16 @@ pub async fn watch(feed: &FeedConfig, store: &dyn Store) -> Result<()> {
     known_to_source(feed, store).await?;
     refuse_lost(feed, Some(store)).await?;
     let start = capture.install(&consumer, &feed.start).await?;
-    store.ensure(&feed.name, feed.partitions, &start).await?;
-    Ok(())
+    match store.ensure(&feed.name, feed.partitions, &start).await {
+        // The next host that starts brings it about.
+        Err(EnsureError::PartitionCount { .. }) if can_be_divided(feed, store) => Ok(()),
+        ensured => Ok(ensured?),
+    }
+}
+
+/// Whether the number of the feed's partitions can be changed.
+pub fn can_be_divided(feed: &FeedConfig, store: &dyn Store) -> bool {
+    store.reshapes() && databases::capture(feed).resliced(feed.partitions).is_some()
 }
 
 /// Fails when the store has checkpoints of the feed and its source has never heard of it.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use seriatim::change::Position;
+use seriatim::lease::LeaseView;
 use seriatim::once::{Ledger, Listing, ProcessorId, Record, Signal, SignalId, State, signal_id};
-use seriatim::source::{Cursor, Limit};
+use seriatim::source::{Cursor, Feed, Limit, Sliced};
 use seriatim::{Change, Partition};
 
 use crate::config::{Config, FeedConfig};
@@ -48,13 +49,16 @@ impl Remembered {
 pub async fn forget_after(
     feed: &FeedConfig,
     config: &Config,
-    partitions: &[Partition],
+    leases: &[&LeaseView],
     position: &Position,
 ) -> Result<u64> {
     let Some(remembered) = Remembered::of(feed, config).await? else { return Ok(0) };
-    let capture = databases::capture(feed);
-    let cursor = |partition: &Partition| Cursor { partition: *partition, after: position.clone() };
-    let mut cursors: Vec<Cursor> = partitions.iter().map(cursor).collect();
+    let capture: Arc<dyn Feed> = databases::capture(feed);
+    // Nothing is changing: all of them were made together.
+    let part = leases.first().and_then(|lease| lease.part.as_ref());
+    let capture = part.and_then(|part| Sliced::of(&capture, part)).unwrap_or(capture);
+    let cursor = |lease: &&LeaseView| Cursor { partition: lease.id.partition, after: position.clone() };
+    let mut cursors: Vec<Cursor> = leases.iter().map(cursor).collect();
     let mut forgotten = 0;
     while !cursors.is_empty() {
         for slice in capture.read(&cursors, LIMIT).await? {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use seriatim::lease::{Layout, LeaseView};
 use seriatim::source::{Blocker, Installed};
 use seriatim::store::EnsureError;
 
@@ -118,13 +119,15 @@ async fn agrees_with_store(config: &Config, feed: &FeedConfig) -> Result<()> {
     let store = databases::existing_store(&config.store).await?;
     setup::refuse_lost(feed, store.as_deref()).await?;
     let Some(store) = store else { return Ok(()) };
-    let leases = store.view(std::slice::from_ref(&feed.name)).await?.leases.len() as u32;
-    if leases == 0 {
+    let leases = store.view(std::slice::from_ref(&feed.name)).await?.leases;
+    let leases: Vec<&LeaseView> = leases.iter().collect();
+    let (existing, wanted) = (Layout::of(&leases).count(), feed.partitions);
+    if existing == 0 {
         return Ok(());
     }
-    if leases != feed.partitions {
-        let (feed, wanted) = (feed.name.clone(), feed.partitions);
-        return Err(EnsureError::PartitionCount { feed, existing: leases, wanted }.into());
+    if existing != wanted && !setup::can_be_divided(feed, &*store) {
+        let feed = feed.name.clone();
+        return Err(EnsureError::PartitionCount { feed, existing, wanted }.into());
     }
     setup::known_to_source(feed, &*store).await
 }

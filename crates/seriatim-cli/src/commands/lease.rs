@@ -40,8 +40,8 @@ struct Line<'a> {
     renewed_at: Option<Timestamp>,
     /// After how many seconds without one others take it.
     expire: Option<f64>,
-    /// The partitions that it goes on from: none, as long as the number of a feed's partitions cannot change.
-    parents: [Partition; 0],
+    /// The partitions that it goes on from, while the number of the feed's partitions changes.
+    parents: &'a [Partition],
 }
 
 async fn list(config: &Config, arguments: &LeaseList) -> Result<()> {
@@ -75,7 +75,7 @@ fn line<'a>(lease: &'a LeaseView, view: &View) -> Line<'a> {
         wanted_by: lease.hand_over_to.as_ref(),
         renewed_at: host.map(|host| host.seen_at),
         expire: host.map(|host| host.expire.as_secs_f64()),
-        parents: [],
+        parents: lease.part.as_ref().map_or(&[], |part| &part.parents),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use seriatim::change::Position;
-use seriatim::lease::{LeaseView, View};
+use seriatim::lease::{Layout, LeaseView, View};
 use seriatim::source::Start;
 use seriatim::store::OnRewind;
 use seriatim::{Partition, Store};
@@ -25,7 +25,6 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
         ))
         .help("leave it out: all changes after the place run again"));
     }
-    let partition = partition(arguments.partition, feed)?;
     let store = match databases::existing_store(&config.store).await? {
         Some(store) => store,
         // It was removed: it is made anew, with checkpoints at the place.
@@ -33,7 +32,9 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
         None => return Err(never_ran(feed)),
     };
     let view = store.view(std::slice::from_ref(&feed.name)).await?;
+    let partition = partition(arguments.partition, feed, &view)?;
     let leases = chosen(&view, partition);
+    refuse_while_changing(feed, &view)?;
     if leases.is_empty() {
         return after_a_loss(feed, &*store, &target, partition, &arguments.to).await;
     }
@@ -52,11 +53,14 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
     if comes_again && waiting > 0 {
         return Err(parked_comes_again(feed, waiting));
     }
-    let partitions: Vec<Partition> = leases.iter().map(|lease| lease.id.partition).collect();
+    let was_divided = leases.iter().any(|lease| lease.part.is_some());
+    if was_divided && comes_again && feed.once.is_some() && !arguments.again {
+        return Err(runs_again(feed));
+    }
     let forgotten = match target {
         // At the beginning everything starts afresh, whatever the capture calls the changes that come then.
         Start::Beginning if feed.once.is_some() => Some(again::forget_all(feed, config, partition).await?),
-        _ if arguments.again => Some(again::forget_after(feed, config, &partitions, &position).await?),
+        _ if arguments.again => Some(again::forget_after(feed, config, &leases, &position).await?),
         _ => None,
     };
     let refuse = |waiting| parked_comes_again(feed, waiting);
@@ -89,15 +93,39 @@ fn target(to: &str) -> Result<Start> {
     }
 }
 
-fn partition(given: Option<u32>, feed: &FeedConfig) -> Result<Option<Partition>> {
+fn partition(given: Option<u32>, feed: &FeedConfig, view: &View) -> Result<Option<Partition>> {
+    let numbers: Vec<u32> = match view.leases.is_empty() {
+        true => (0..feed.partitions).collect(),
+        false => view.leases.iter().map(|lease| lease.id.partition.0).collect(),
+    };
     match given {
-        Some(partition) if partition >= feed.partitions => {
-            let last = feed.partitions - 1;
+        Some(partition) if !numbers.contains(&partition) => {
+            let (first, last) = (numbers.first().copied().unwrap_or(0), numbers.last().copied().unwrap_or(0));
             Err(Error::usage(format!("feed {} has no partition {partition}", feed.name))
-                .help(format!("its partitions are 0 to {last}")))
+                .help(format!("its partitions are {first} to {last}")))
         }
         given => Ok(given.map(Partition)),
     }
+}
+
+/// Old and new partitions, set to the same place, would both handle what comes after it.
+fn refuse_while_changing(feed: &FeedConfig, view: &View) -> Result<()> {
+    let leases: Vec<&LeaseView> = view.leases.iter().collect();
+    if !Layout::of(&leases).is_changing() {
+        return Ok(());
+    }
+    let what = format!("feed {} cannot be rewound while the number of its partitions changes", feed.name);
+    Err(Error::failed(what)
+        .help("wait until that is done; a running host, or `seriatim run --once`, does it"))
+}
+
+/// Changes are remembered with the number of their partition.
+fn runs_again(feed: &FeedConfig) -> Error {
+    let what = format!(
+        "feed {} has once = true, and the number of its partitions was changed: changes from before that would run again",
+        feed.name
+    );
+    Error::failed(what).help("add --again to have all changes after the place run again")
 }
 
 fn never_ran(feed: &FeedConfig) -> Error {

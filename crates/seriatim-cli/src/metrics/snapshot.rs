@@ -7,7 +7,7 @@ use std::time::Duration;
 use seriatim::host::{Latency, Stats};
 use seriatim::lease::{LeaseView, View};
 use seriatim::queue::Queue;
-use seriatim::source::{Cursor, Feed, Lag};
+use seriatim::source::{Feed, Lag, Sliced};
 use seriatim::store::StoreError;
 use seriatim::{FeedName, Partition, Store};
 
@@ -61,7 +61,7 @@ impl Source {
         let mut feeds = Vec::with_capacity(self.feeds.len());
         for Measured { of, stats } in &self.feeds {
             let (name, partitions) = match of {
-                Of::Feed(feed) => (feed.name(), of_feed(&**feed, &view).await),
+                Of::Feed(feed) => (feed.name(), of_feed(feed, &view).await),
                 Of::Queue(name, queue) => (name, of_queue(name, &**queue).await.into_iter().collect()),
             };
             let (name, counts) = (name.clone(), counts(stats));
@@ -95,12 +95,11 @@ async fn asked<T, E: Display>(whom: &str, asking: impl Future<Output = Result<T,
     }
 }
 
-async fn of_feed(feed: &dyn Feed, view: &View) -> Vec<PartitionSnapshot> {
+async fn of_feed(feed: &Arc<dyn Feed>, view: &View) -> Vec<PartitionSnapshot> {
     let name = feed.name();
     let leases: Vec<&LeaseView> = view.leases.iter().filter(|lease| lease.id.feed == *name).collect();
-    let cursor = |lease: &&LeaseView| Cursor { partition: lease.id.partition, after: lease.position.clone() };
-    let cursors: Vec<Cursor> = leases.iter().map(cursor).collect();
-    let lags = asked(&format!("source of feed {name}"), feed.lag(&cursors)).await.unwrap_or_default();
+    let asking = Sliced::lags(feed, &leases);
+    let lags = asked(&format!("source of feed {name}"), asking).await.unwrap_or_default();
     let lags = lags.into_iter().chain(std::iter::repeat(Lag { changes: None, seconds: None }));
     let partitions = leases.iter().zip(lags).map(|(lease, lag)| PartitionSnapshot {
         partition: lease.id.partition,

@@ -113,7 +113,7 @@ fn a_feed_that_is_refused_at_the_start_ends_the_host_although_a_queue_runs() {
     shop.reconfigure("table = \"orders\"", "table = \"nowhere\"");
     let mut running = Running::start(&shop, "run");
     assert_eq!(running.end(), 1);
-    assert!(running.says("nowhere"));
+    running.until("it says so", |running, _| running.says("nowhere"));
 }
 
 #[test]

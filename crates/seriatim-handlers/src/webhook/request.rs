@@ -3,11 +3,14 @@
 use ring::hmac;
 use seriatim::Change;
 use seriatim::lease::LeaseId;
+use seriatim::name::Partition;
 use xxhash_rust::xxh64::Xxh64;
 
 /// The changes of one request.
 pub struct Body {
     bytes: Vec<u8>,
+    /// That of the first change: what was parked keeps it when the number of the feed's partitions changes.
+    partition: Option<Partition>,
     first: u64,
     last: u64,
     /// Over the ids, where there are several: first and last do not say what is between them.
@@ -24,13 +27,14 @@ impl Body {
             [change] if single => change.to_json().into_bytes(),
             changes => array(changes),
         };
-        Body { bytes, first: id(ends.0), last: id(ends.1), digest }
+        let partition = ends.0.map(|change| change.partition);
+        Body { bytes, partition, first: id(ends.0), last: id(ends.1), digest }
     }
 
     /// The same for the same changes, and different for others.
     pub fn key(&self, lease: &LeaseId) -> String {
-        let place =
-            format!("{}/{}/{}-{}", escaped(lease.feed.as_str()), lease.partition, self.first, self.last);
+        let partition = self.partition.unwrap_or(lease.partition);
+        let place = format!("{}/{partition}/{}-{}", escaped(lease.feed.as_str()), self.first, self.last);
         match self.digest {
             Some(digest) => format!("{place}/{digest:016x}"),
             None => place,
@@ -87,7 +91,6 @@ impl Signer {
 mod tests {
     use jiff::Timestamp;
     use seriatim::change::{Op, Position};
-    use seriatim::name::Partition;
     use seriatim::{FeedName, Key, Value};
 
     use super::*;
@@ -122,6 +125,12 @@ mod tests {
     }
 
     #[test]
+    fn a_change_that_was_parked_keeps_its_key_in_another_partition() {
+        let elsewhere = LeaseId { feed: FeedName::new("totals").unwrap(), partition: Partition(9) };
+        assert_eq!(Body::of(&[change(17)], false).key(&elsewhere), key(&[17]));
+    }
+
+    #[test]
     fn a_body_is_an_array_or_one_object() {
         let one = String::from_utf8(Body::of(&[change(1)], true).into_bytes()).unwrap();
         assert!(one.starts_with(r#"{"feed":"totals""#), "{one}");
@@ -133,7 +142,13 @@ mod tests {
     #[test]
     fn a_signature_is_what_others_compute() {
         // RFC 4231, test case 2.
-        let body = Body { bytes: b"what do ya want for nothing?".to_vec(), first: 0, last: 0, digest: None };
+        let body = Body {
+            partition: None,
+            bytes: b"what do ya want for nothing?".to_vec(),
+            first: 0,
+            last: 0,
+            digest: None,
+        };
         assert_eq!(
             Signer::new("Jefe").sign(&body),
             "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"

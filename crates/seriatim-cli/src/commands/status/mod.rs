@@ -5,8 +5,10 @@
 mod queues;
 mod report;
 
-use seriatim::lease::{HostView, LeaseView, Liveness, View};
-use seriatim::source::{Cursor, Lag};
+use std::sync::Arc;
+
+use seriatim::lease::{HostView, Layout, LeaseView, Liveness, View};
+use seriatim::source::{Feed, Lag, Sliced};
 use seriatim::store::ParkedObject;
 use seriatim::{FeedName, Store};
 
@@ -60,6 +62,7 @@ async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: Vec<
             (Vec::new(), Vec::new())
         }
     };
+    blocked_by.extend(changing(name, &leases));
     blocked_by.extend(troubles(name, view));
     let lags = lags.into_iter().map(LagStatus::from).chain(std::iter::repeat(LagStatus::default()));
     FeedStatus {
@@ -72,6 +75,25 @@ async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: Vec<
         blocked_by,
         queue: None,
     }
+}
+
+/// A change of the number of partitions that is under way.
+fn changing(feed: &FeedName, leases: &[&LeaseView]) -> Option<Obstacle> {
+    let layout = Layout::of(leases);
+    let is_ending = |lease: &&&LeaseView| {
+        let part = layout.part(lease);
+        (part.next.is_some() || part.upto.is_some()) && !layout.has_ended(lease)
+    };
+    let left = leases.iter().filter(is_ending).count();
+    let upto = leases.iter().find_map(|lease| layout.part(lease).upto);
+    let until = upto.map_or("stop".to_owned(), |upto| format!("come to position {upto}"));
+    (left > 0).then(|| Obstacle {
+        what: format!(
+            "its partitions change to {}: the new ones wait until {left} of the old ones {until}",
+            layout.count()
+        ),
+        remedy: format!("wait; `seriatim lease list {feed}` shows how far they are"),
+    })
 }
 
 /// What keeps running hosts from going on with the feed.
@@ -87,15 +109,12 @@ fn troubles(feed: &FeedName, view: &View) -> impl Iterator<Item = Obstacle> {
 /// The lag of each lease and what holds the feed back; nothing, with a warning, when the source cannot be asked.
 async fn ask_source(feed: &FeedConfig, leases: &[&LeaseView]) -> (Vec<Lag>, Vec<Obstacle>) {
     let capture = databases::capture(feed);
-    let cursors: Vec<Cursor> = leases
-        .iter()
-        .map(|lease| Cursor { partition: lease.id.partition, after: lease.position.clone() })
-        .collect();
     let unknown = |what: &str, error: Error| {
         let error = error.about(&format!("feed {}", feed.name));
         tracing::warn!(help = error.remedy(), "{}: {what} is unknown", error.sentence());
     };
-    let lags = capture.lag(&cursors).await.unwrap_or_else(|error| {
+    let divided: Arc<dyn Feed> = capture.clone();
+    let lags = Sliced::lags(&divided, leases).await.unwrap_or_else(|error| {
         unknown("its lag", error.into());
         Vec::new()
     });

@@ -5,7 +5,7 @@ use tokio_postgres::types::ToSql;
 
 use super::rows::canonical;
 use super::watched::Watched;
-use crate::capture::fault::Fault;
+use crate::capture::error::Fault;
 use crate::database::Client;
 
 /// The hash of each key.
