@@ -70,6 +70,33 @@ impl Names {
         )
     }
 
+    pub(super) fn default_by_chance(&self, column: &str) -> SourceError {
+        self.not_watchable(
+            &format!(
+                "has a unique index on the column {column:?}, whose default has another value each time: when REPLACE puts it in \
+                 place of a NULL, nobody can tell before the write which row will be deleted for it"
+            ),
+            "drop that index, give the column a default that is constant, a time, or made of at least 8 random bytes, or use \
+             capture = \"window\"",
+        )
+    }
+
+    /// A row that cannot be followed was written at this position.
+    pub(super) fn null_was_written(&self, position: i64) -> SourceError {
+        let what = format!(
+            "feed {}: at position {position} a row of {:?} was written with NULL in its primary key; such rows cannot be told \
+             apart, so their changes cannot be told in order",
+            self.feed, self.table
+        );
+        backend::attention(
+            what,
+            format!(
+                "give the row a key (or delete it) and make the key's columns NOT NULL, then {}",
+                self.read_all_again()
+            ),
+        )
+    }
+
     pub(super) fn null_in_primary_key(&self) -> SourceError {
         let what = format!(
             "feed {}: some rows of {:?} have NULL in their primary key, so they cannot be told apart",

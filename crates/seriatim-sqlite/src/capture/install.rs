@@ -123,7 +123,7 @@ pub(super) fn bring_up_to_date(
 
 /// Whether statements that were ignored or failed half-way left something to settle.
 pub(super) fn left_over(connection: &Connection, watched: &Watched) -> rusqlite::Result<bool> {
-    if watched.edition != Edition::NOW {
+    if watched.edition < Edition::FOURTH {
         return Ok(false);
     }
     let objects = &watched.objects;

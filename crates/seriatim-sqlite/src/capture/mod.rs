@@ -17,6 +17,7 @@ mod settings;
 mod names;
 mod users_triggers;
 mod generated;
+mod defaults;
 mod table;
 mod position;
 mod journal;

@@ -6,14 +6,17 @@ use seriatim::backend::Kind;
 use super::table::Table;
 
 /// How triggers are made. Older ones are made anew when a feed opens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Edition(u32);
 
 impl Edition {
     /// That of triggers which say nothing about it.
     pub(super) const FIRST: Edition = Edition(0);
-    pub(super) const NOW: Edition = Edition(4);
+    /// They foresee defaults that depend on the time, and mark what they write with NULL in its key.
+    pub(super) const NOW: Edition = Edition(5);
+    /// Journals with programs behind views. Since then, what is put aside can be settled.
+    pub(super) const FOURTH: Edition = Edition(4);
 
     /// Journals that put states aside; logs that note a change after the write.
     const SECOND: Edition = Edition(2);

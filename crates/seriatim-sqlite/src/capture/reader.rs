@@ -204,10 +204,20 @@ impl Pass<'_> {
         let upto = self.head.min(after.saturating_add_unsigned(ahead));
         let span = Span { after, upto, rows, head: self.head };
         Ok(match self.settings.kind {
-            Kind::Journal => live::read(self.connection, self.watched, self.sieve, &span, slices)?,
+            Kind::Journal => {
+                live::read(self.connection, self.watched, self.sieve, &span, &self.settings.names, slices)?
+            }
             Kind::Log => {
                 let deletes = deletes(self.settings);
-                log::read(self.connection, self.watched, self.sieve, &span, deletes, slices)?
+                log::read(
+                    self.connection,
+                    self.watched,
+                    self.sieve,
+                    &span,
+                    deletes,
+                    &self.settings.names,
+                    slices,
+                )?
             }
         })
     }

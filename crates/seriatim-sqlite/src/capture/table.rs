@@ -4,11 +4,12 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 use seriatim::source::SourceError;
 
+use super::defaults::foresee;
 use super::error::Fault;
 use super::errors::Names;
 use super::generated;
 use super::names::Edition;
-use super::sql::{list, literal, quoted};
+use super::sql::{list, quoted};
 use super::users_triggers;
 use seriatim::backend::most_similar;
 
@@ -47,8 +48,10 @@ pub(super) struct Column {
     /// The declared type.
     pub declared: String,
     pub not_null: bool,
-    /// The value of the default, as a literal.
+    /// The value of the default, as triggers before a write foresee it.
     pub default: Option<String>,
+    /// They cannot foresee it.
+    pub by_chance: bool,
     pub generated: bool,
 }
 
@@ -125,6 +128,7 @@ impl Table {
             table.rowid = table.rowid_name();
         }
         refuse_unforeseeable(connection, &table, names)?;
+        refuse_chance(&table, names)?;
         Ok(table)
     }
 
@@ -173,6 +177,11 @@ impl Table {
     /// The slot of an INTEGER PRIMARY KEY, for which SQLite chooses a value when there is none.
     pub(super) fn chosen_key(&self) -> Option<usize> {
         (self.has_rowid && self.rowid.is_none()).then(|| self.primary[0].slot)
+    }
+
+    /// Slots of the primary key that can be NULL.
+    pub(super) fn nullable_key(&self) -> Vec<usize> {
+        self.primary_slots().into_iter().filter(|slot| self.is_nullable(*slot)).collect()
     }
 
     /// Whether a column, also one of the primary key, can be NULL.
@@ -314,6 +323,19 @@ fn refuse_unforeseeable(connection: &Connection, table: &Table, names: &Names) -
     Ok(())
 }
 
+/// `OR REPLACE` puts a default in place of a NULL: which row gives way for it must be known before the write.
+fn refuse_chance(table: &Table, names: &Names) -> Result<(), SourceError> {
+    let mut indexed = table.uniques.iter().flat_map(|unique| &unique.columns).chain(&table.primary);
+    let by_chance = |one: &&Indexed| {
+        let column = &table.columns[one.slot];
+        column.is_late() && column.by_chance && table.chosen_key() != Some(one.slot)
+    };
+    match indexed.find(by_chance) {
+        Some(one) => Err(names.default_by_chance(&table.columns[one.slot].name)),
+        None => Ok(()),
+    }
+}
+
 /// The columns of a table in order, and those of its primary key.
 pub(super) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<Column>, Vec<Indexed>)> {
     let mut statement = connection.prepare(COLUMNS)?;
@@ -321,6 +343,7 @@ pub(super) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<
     let (mut columns, mut primary) = (Vec::new(), Vec::new());
     while let Some(row) = rows.next()? {
         let place_in_key: i64 = row.get(4)?;
+        let default = row.get::<_, Option<String>>(3)?.map(|default| foresee(connection, &default));
         if place_in_key > 0 {
             primary.push((place_in_key, Indexed { slot: columns.len(), collation: "BINARY".to_owned() }));
         }
@@ -328,7 +351,8 @@ pub(super) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<
             name: row.get(0)?,
             declared: row.get(1)?,
             not_null: row.get(2)?,
-            default: row.get::<_, Option<String>>(3)?.map(|default| constant(connection, &default)),
+            by_chance: default.as_ref().is_some_and(|default| default.by_chance),
+            default: default.map(|default| default.sql),
             generated: row.get(5)?,
         });
     }
@@ -367,10 +391,4 @@ fn unique_indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<
         }
     }
     Ok(indexes)
-}
-
-/// The value of a default as a literal. Its own text may be a bare word, or mean something else in the writer's SQLite.
-fn constant(connection: &Connection, default: &str) -> String {
-    let evaluated = connection.query_row(&format!("select quote(({default}))"), [], |row| row.get(0));
-    evaluated.unwrap_or_else(|_| literal(default))
 }

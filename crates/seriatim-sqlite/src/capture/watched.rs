@@ -188,7 +188,7 @@ fn suspect(
     if let Some((Some(name), _)) = unknown {
         return Ok(Some(Suspect::Index(name.clone())));
     }
-    if entry.objects.kind == Kind::Journal || entry.known.edition == Edition::NOW {
+    if entry.objects.kind == Kind::Journal || entry.known.edition >= Edition::FOURTH {
         // Whatever triggers write, and whenever they fire: it is told.
         return Ok(None);
     }

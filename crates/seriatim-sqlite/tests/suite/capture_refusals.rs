@@ -12,6 +12,8 @@ const SCHEMA: &str = "
     create virtual table words using fts5 (text);
     create table folded (id integer primary key, email);
     create unique index folded_email on folded (lower(email));
+    create table lots (id integer primary key, lot int not null unique default (abs(random()) % 3));
+    create table ids (id text not null primary key default (lower(hex(randomblob(16)))), day not null default current_date, unique (day, id));
 ";
 
 async fn refusal(capture: Capture) -> String {
@@ -33,10 +35,14 @@ async fn each_unfit_table_gets_its_own_sentence() {
         ("words", "is a virtual table", "watch an ordinary table"),
         ("sqlite_master", "is not one of your tables", "table of your own"),
         ("folded", "has a unique index on an expression", "generated column"),
+        ("lots", "column \"lot\", whose default has another value each time", "8 random bytes"),
     ];
     for (table, what, remedy) in expected {
         let said = refusal(file.source().journal(table)).await;
         assert!(said.contains(what) && said.contains(remedy), "{table}: {said}");
+    }
+    for harmless in [file.source().journal("ids"), file.source().log("ids")] {
+        harmless.check().await.unwrap();
     }
     let said = refusal(file.source().journal("orders").key(vec!["nr".to_owned()])).await;
     assert!(said.contains("has no column \"nr\" for its key") && said.contains("id, email"), "{said}");

@@ -21,6 +21,7 @@ mod capture_journal;
 mod capture_replace;
 mod capture_random;
 mod capture_nested;
+mod capture_null_keys;
 mod capture_busy;
 mod capture_backfill;
 mod capture_schema;

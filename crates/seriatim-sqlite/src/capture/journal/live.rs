@@ -1,10 +1,12 @@
 //! Reads the changes of a journal in the order in which they committed.
 
 use rusqlite::Connection;
+use rusqlite::types::ValueRef;
 use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
 
 use crate::capture::error::Fault;
+use crate::capture::errors::Names;
 use crate::capture::row_filter::{RowFilter, sifted};
 use crate::capture::slices::{ChangeHeader, Images, Slices, Stepped};
 use crate::capture::sql::list;
@@ -31,14 +33,24 @@ pub(in crate::capture) fn read(
     watched: &Watched,
     sieve: Option<&RowFilter>,
     span: &Span,
+    names: &Names,
     slices: Slices,
 ) -> Result<Vec<Slice>, Fault> {
     let mut slices = slices.expecting(span.upto.abs_diff(span.after));
     let mut statement = connection.prepare_cached(&select(watched))?;
     let mut rows = statement.query((span.after, span.upto, span.rows as i64))?;
     let (mut looked, mut last) = (0, span.after);
+    let nullable = watched.table.nullable_key();
+    let mut stopped = false;
     while let Some(row) = rows.next()? {
         let row = Stepped(row);
+        stopped = has_null_key(watched, &nullable, &row);
+        if stopped && looked == 0 {
+            return Err(names.null_was_written(row.number(0)).into());
+        }
+        if stopped {
+            break;
+        }
         last = row.number(0);
         looked += 1;
         take(watched, sieve, &row, last, &mut slices)?;
@@ -47,9 +59,21 @@ pub(in crate::capture) fn read(
         }
     }
     // Fewer rows than asked for: the rest of the span is empty, and is passed as well.
-    let exhausted = looked < span.rows && !slices.full();
+    let exhausted = looked < span.rows && !slices.full() && !stopped;
     let upto = if exhausted { span.upto } else { last };
     Ok(slices.upto(&Position::number(upto as u64), upto >= span.head))
+}
+
+/// The row was left with NULL in its primary key, or may have been: of a write that came to nothing one image is there.
+fn has_null_key(watched: &Watched, nullable: &[usize], row: &Stepped<'_>) -> bool {
+    let (new, old) = (HEAD_COLUMNS, HEAD_COLUMNS + watched.columns.len());
+    let null = |image: usize| nullable.iter().any(|slot| row.raw(image + slot) == ValueRef::Null);
+    match row.number(1) {
+        1 | 2 => null(new),
+        // A delete leaves nothing to be followed.
+        3 => false,
+        _ => null(new) && null(old),
+    }
 }
 
 /// A feed with a filter is one of a table that has no other rows: what comes to match is inserted, what does no more is deleted.

@@ -9,7 +9,7 @@
 //! Of the triggers of one event, SQLite fires the newest first. So the long ones are made last: they come first, and once they
 //! have put something aside, the others have nothing to do. In which order other people's triggers fire does not matter.
 
-use super::flight::{Doing, Flight, OPEN, OPEN_INSERT, Way};
+use super::flight::{Doing, Flight, OPEN, OPEN_INSERT, VOID, Way};
 use crate::capture::names::{Event, Objects};
 use crate::capture::sql::{NOW_MS, any_of, list};
 use crate::capture::table::{Indexed, Table};
@@ -131,13 +131,13 @@ impl Flight<'_> {
     }
 
     fn begin_insert(&self) -> String {
-        self.begin(Doing::Insert, &self.insert_is_lean(), &self.in_the_way())
+        self.begin(Doing::Insert, &self.insert_is_lean(), &self.in_the_way()) + &self.mark_null_key()
     }
 
     fn begin_update(&self) -> String {
         let touched = self.in_the_way() + &self.keep(&self.row_is_old());
         let lean = format!("{} and {}", self.row_is_there(), self.update_is_lean());
-        self.begin(Doing::Update, &lean, &touched)
+        self.begin(Doing::Update, &lean, &touched) + &self.mark_null_key()
     }
 
     fn begin_delete(&self) -> String {
@@ -164,18 +164,29 @@ impl Flight<'_> {
 
     /// Rows with NULL in their key are not put aside: what the trigger sees of them has to do.
     fn without_key(&self, image: &str, op: u8) -> String {
-        let nulls: Vec<String> =
-            self.nullable().into_iter().map(|slot| format!("{} is null", self.column(image, slot))).collect();
-        if nulls.is_empty() {
-            return String::new();
-        }
+        let Some(null) = self.key_is_null(image) else { return String::new() };
         format!(
             "  insert into {} (op, at, {}) select {op}, {NOW_MS}, {} where {};\n",
             self.journal,
             self.each(&format!("{image}_")),
             self.image(image),
-            any_of(&nulls)
+            null
         )
+    }
+
+    /// Before a row is written that cannot be followed: a journal row without any key stops the reader, also if the trigger
+    /// after the write never comes.
+    fn mark_null_key(&self) -> String {
+        let Some(null) = self.key_is_null("new") else { return String::new() };
+        format!("  insert into {} (op, at) select {VOID}, {NOW_MS} where {null};\n", self.journal)
+    }
+
+    /// `None` where the table rules it out.
+    fn key_is_null(&self, image: &str) -> Option<String> {
+        let nullable = self.nullable();
+        let nulls: Vec<String> =
+            nullable.into_iter().map(|slot| format!("{} is null", self.column(image, slot))).collect();
+        (!nulls.is_empty()).then(|| any_of(&nulls))
     }
 
     fn insert_collides(&self) -> String {

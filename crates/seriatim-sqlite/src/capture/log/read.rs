@@ -5,10 +5,12 @@
 //! stays where it was until every consumer has passed it.
 
 use rusqlite::Connection;
+use rusqlite::types::ValueRef;
 use seriatim::change::{Op, Position};
 use seriatim::source::Slice;
 
 use crate::capture::error::Fault;
+use crate::capture::errors::Names;
 use crate::capture::journal::live::Span;
 use crate::capture::row_filter::{RowFilter, sifted};
 use crate::capture::slices::{ChangeHeader, Images, Slices, Stepped};
@@ -32,14 +34,21 @@ pub(in crate::capture) fn read(
     sieve: Option<&RowFilter>,
     span: &Span,
     deletes: Deletes,
+    names: &Names,
     mut slices: Slices,
 ) -> Result<Vec<Slice>, Fault> {
     let end = window_end(connection, watched, span)?;
     let mut statement = connection.prepare_cached(&select(watched))?;
     let mut rows = statement.query((span.after, end))?;
     let mut upto = end;
+    let mut before = None;
     while let Some(row) = rows.next()? {
         let row = Stepped(row);
+        if has_null_key(watched, &row) {
+            upto = before.ok_or_else(|| names.null_was_written(row.number(0)))?;
+            break;
+        }
+        before = Some(row.number(0));
         take(watched, sieve, &row, deletes, &mut slices)?;
         if slices.full() {
             upto = row.number(0);
@@ -66,6 +75,14 @@ fn window_end(connection: &Connection, watched: &Watched, span: &Span) -> rusqli
         Some(last) if places as usize >= span.rows => Ok(last),
         _ => Ok(span.upto),
     }
+}
+
+/// The row is there, with NULL in its key: it cannot be told from others.
+fn has_null_key(watched: &Watched, row: &Stepped<'_>) -> bool {
+    let null = |(index, slot): (usize, &usize)| {
+        watched.table.is_nullable(*slot) && row.raw(HEAD_COLUMNS + index) == ValueRef::Null
+    };
+    row.number(2) == 1 && watched.key.iter().enumerate().any(null)
 }
 
 /// What a row was before is not known here. So one for which the filter does not hold is treated as one that is gone: whoever

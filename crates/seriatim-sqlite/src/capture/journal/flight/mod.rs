@@ -35,7 +35,7 @@ pub(super) const OPEN_INSERT: i8 = -1;
 /// The open row of an update or a delete; the state that was journalled last is in the old columns.
 pub(super) const OPEN: i8 = 0;
 /// An open row that is not needed any more. Its number must not be drawn again, so it stays.
-const VOID: i8 = 9;
+pub(super) const VOID: i8 = 9;
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl<'a> Flight<'a> {
 
     /// Slots of the primary key that can be NULL. Rows with NULL in their key cannot be told apart, and are never put aside.
     pub(super) fn nullable(&self) -> Vec<usize> {
-        self.table.primary_slots().into_iter().filter(|slot| self.table.is_nullable(*slot)).collect()
+        self.table.nullable_key()
     }
 
     pub(super) fn and_whole(&self, value: impl Fn(usize) -> String) -> String {
