@@ -2,6 +2,7 @@
 
 mod cut_off;
 mod reshaped;
+mod sequencer;
 mod sharing;
 mod site;
 mod zombies;

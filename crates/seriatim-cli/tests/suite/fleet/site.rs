@@ -190,6 +190,11 @@ impl Host {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Tells it to stop, and waits for its end, which is a good one.
     #[track_caller]
     pub fn stop(mut self) -> Duration {
