@@ -78,11 +78,17 @@ fn watch_and_unwatch_leave_no_trace() {
 }
 
 #[test]
-fn another_number_of_partitions_is_refused() {
+fn another_number_of_partitions_is_taken_over_by_the_next_run() {
     let shop = Shop::open();
     shop.run("watch").expect(0, &[]);
+    shop.sql("insert into orders (amount) values (40), (50)");
+    shop.run("run --once").expect(0, &[]);
     shop.reconfigure("partitions = 4", "partitions = 8");
-    shop.run("watch").expect(2, &["4 partitions", "8"]);
+    shop.run("watch").expect(0, &[]);
+    shop.sql("insert into orders (amount) values (60)");
+    let ran = shop.run("run --once").expect(0, &[]);
+    assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
+    assert_eq!(status(&shop)["feeds"][0]["partitions"].as_array().unwrap().len(), 8);
 }
 
 #[test]
