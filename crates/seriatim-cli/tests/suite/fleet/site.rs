@@ -151,9 +151,11 @@ impl Site {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let event = |line: Value| {
             let at = text(&line["timestamp"]).parse().ok()?;
-            Some((at, text(&line["message"]), text(&line["lease"])))
+            // Many of one kind in one moment are written as one line with their number.
+            let times = line["repeated"].as_u64().unwrap_or(1) as usize;
+            Some(std::iter::repeat_n((at, text(&line["message"]), text(&line["lease"])), times))
         };
-        lines.filter_map(event).collect()
+        lines.filter_map(event).flatten().collect()
     }
 
     /// For each lease that a host asked for and got: how long that took.

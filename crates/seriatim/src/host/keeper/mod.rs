@@ -31,7 +31,7 @@ use super::{FeedRuntime, HostError, LeaseSettings, Until};
 use crate::clock;
 use crate::lease::{Action, Joined, Judged, JudgedLease, LeaseId, LeaseView, Sighting, Trust, Watch};
 use crate::name::{FeedName, StoreId};
-use crate::store::{ParkedState, Release, Renewal, Session, Store};
+use crate::store::{ParkedState, Release, Renewal, Session, Store, StoreError};
 use crate::tasks::{self, JoinSet};
 use looking::Sight;
 use owned::Owned;
@@ -351,6 +351,12 @@ impl Keeper {
                 self.owned.values_mut().for_each(|owned| owned.halt(Halt::Lost));
                 // Why it is gone, the look tells.
                 self.look_at = Some(asked);
+            }
+            Err(error @ StoreError::NeedsAttention { .. }) => {
+                for feed in self.feeds.keys().cloned().collect::<Vec<_>>() {
+                    self.stop_feed(&feed, error.to_string());
+                }
+                self.renew_at = clock::now() + self.settings.renew;
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot renew; trying again");
