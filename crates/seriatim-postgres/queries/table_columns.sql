@@ -4,7 +4,7 @@ with recursive base (number, type, modifier) as (
     union all
     select b.number, t.typbasetype, t.typtypmod from base b join pg_type t on t.oid = b.type where t.typtype = 'd'
 )
-select a.attnum, a.attname::text, t.oid, t.typtype::text, t.typcategory::text, format_type(t.oid, null), a.attnotnull,
+select a.attnum, a.attname::text, t.oid, t.typtype::text, t.typcategory::text, format_type(t.oid, -1), a.attnotnull,
     format_type(a.atttypid, a.atttypmod),
     case when c.oid is not null then format('%I.%I', n.nspname, c.collname) end, coalesce(c.collisdeterministic, true),
     format('%s.%s', tn.nspname, t.typname), a.attgenerated <> '', b.modifier

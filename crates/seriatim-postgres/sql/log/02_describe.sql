@@ -69,7 +69,7 @@ create or replace function seriatim.log_key(entry seriatim.log)
 returns table (place int, name text, now text, type text, plain text, plain_now text, home text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select k.place::int, quote_ident(k.name), quote_ident(a.attname),
-           format_type(a.atttypid, null) || case when a.attcollation <> t.typcollation
+           format_type(a.atttypid, -1) || case when a.attcollation <> t.typcollation
                then format(' collate %I.%I', cn.nspname, c.collname) else '' end,
            k.name, a.attname::text,
            (select quote_ident(n.nspname)

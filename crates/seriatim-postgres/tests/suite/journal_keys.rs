@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use seriatim::Partition;
 use seriatim::change::Change;
-use seriatim::source::Start;
+use seriatim::source::{Limit, Start};
 
-use crate::journal_kit::{ORDERS, Shop, run};
+use crate::journal_kit::{Follower, ORDERS, Shop, run};
 
 /// The partitions that each object's changes are in.
 fn partitions(changes: &[Change]) -> BTreeMap<u64, BTreeSet<Partition>> {
@@ -111,5 +111,21 @@ async fn a_key_may_have_the_name_of_anything() {
             assert_eq!((changes.len(), found.len()), (8, 3), "{name}");
             assert!(found.values().all(|of_one| of_one.len() == 1), "{name}: {found:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn keys_of_a_fixed_length_are_read_whole() {
+    for (of, value) in [("char(12)", "'aa' || g"), ("bit(8)", "g::bit(8)")] {
+        let shop = Shop::with(&format!("create table orders (a {of} primary key)")).await;
+        shop.sql(&format!("insert into orders select {value} from generate_series(1, 9) g")).await;
+        let mut follower =
+            Follower::open(shop.source().journal("orders").partitions(1), Start::Beginning).await;
+        let mut keys = BTreeSet::new();
+        for _ in 0..9 {
+            let (changes, _) = follower.read(Limit { rows: 2, bytes: 1 << 20 }).await;
+            keys.extend(changes.iter().map(|change| change.key.as_ref().unwrap().identity()));
+        }
+        assert_eq!(keys.len(), 9, "{of}: {keys:?}");
     }
 }
