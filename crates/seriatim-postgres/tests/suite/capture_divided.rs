@@ -81,7 +81,20 @@ async fn a_parked_key_belongs_to_the_partition_that_its_changes_are_in() {
         ("numeric", "(g / 4.0)::numeric(20, 7)"),
         ("float8", "g / 3.0"),
         ("timestamptz", "'2026-11-16 08:00:00.123456+02'::timestamptz + g * interval '1 hour'"),
+        ("timestamp", "'2026-11-16 08:00:00.5'::timestamp + g * interval '1 hour'"),
+        ("date", "'2026-11-16'::date + g"),
+        ("bytea", "decode(md5(g::text), 'hex')"),
+        ("varchar(40)", "'ü' || g"),
+        ("int", "g * 7"),
+        ("smallint", "g"),
+        ("boolean", "g % 2 = 0"),
+        ("real", "(g / 3.0)::real"),
+        ("char(12)", "'a' || g"),
+        ("time", "'08:00'::time + g * interval '1 minute'"),
+        ("inet", "'10.0.0.1'::inet + g"),
+        ("bit(8)", "g::bit(8)"),
     ];
+    let mut wrong = Vec::new();
     for (name, value) in types {
         for kind in KINDS {
             let shop =
@@ -95,8 +108,11 @@ async fn a_parked_key_belongs_to_the_partition_that_its_changes_are_in() {
             let parked: Vec<Key> = changes.iter().map(|change| kept(change.key.as_ref().unwrap())).collect();
             let hashes = feed.hashes(&parked).await.unwrap();
             for (change, hash) in changes.iter().zip(hashes) {
-                assert_eq!(change.partition.0 as u64, hash % 50, "{name}: {:?}", change.key);
+                if change.partition.0 as u64 != hash % 50 {
+                    wrong.push(format!("{name}: {:?}", change.key));
+                }
             }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
