@@ -1,7 +1,7 @@
 //! **Order.** One sequencer at a time, wherever it runs.
 //!
 //! The database itself sees to it that only one ticks at once (an advisory lock), and order rests on that alone. One process of the
-//! fleet drives it: it looks whether something was committed, often while things happen and some fifty times a second while nothing
+//! fleet drives it: it looks whether something was committed, often while things happen and some sixty times a second while nothing
 //! does, ticks what moved, and names it in one notification. All others only listen, and take over when they hear nothing for two seconds.
 //!
 //! ```text

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) const BUSY: Duration = Duration::from_millis(1);
 
 /// While nothing does, at most. A change in an idle feed waits half of this on average.
-pub(super) const IDLE: Duration = Duration::from_millis(18);
+pub(super) const IDLE: Duration = Duration::from_millis(16);
 
 /// How often the sequencer shows that it is alive. Every process that listens pays for it with a transaction.
 pub(super) const BEAT: Duration = Duration::from_millis(700);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_sequencer_looks_fifty_times_a_second_and_a_busy_one_at_once() {
+    fn an_idle_sequencer_looks_sixty_times_a_second_and_a_busy_one_at_once() {
         let mut last = BUSY;
         for _ in 0..10 {
             last = pause(last, Outcome::Still);

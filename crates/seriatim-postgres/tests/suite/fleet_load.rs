@@ -18,9 +18,9 @@ use crate::support::{Place, until};
 const HOSTS: usize = 3;
 const FEEDS: usize = 10;
 
-/// What the whole fleet may ask of the server while nothing happens. The sequencer looks some fifty times a second; the rest are
+/// What the whole fleet may ask of the server while nothing happens. The sequencer looks some sixty times a second; the rest are
 /// the hosts' signs of life.
-const TRANSACTIONS: f64 = 56.0 + 7.0 * HOSTS as f64;
+const TRANSACTIONS: f64 = 63.0 + 7.0 * HOSTS as f64;
 
 /// The most connections that a host may have to one database (see docs/postgres.md).
 const CONNECTIONS: i64 = 10;
