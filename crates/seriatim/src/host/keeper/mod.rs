@@ -352,7 +352,8 @@ impl Keeper {
                 // Why it is gone, the look tells.
                 self.look_at = Some(asked);
             }
-            Err(error @ StoreError::NeedsAttention { .. }) => {
+            // What somebody mends before the leases are lost was no trouble.
+            Err(error @ StoreError::NeedsAttention { .. }) if self.is_too_late() => {
                 for feed in self.feeds.keys().cloned().collect::<Vec<_>>() {
                     self.stop_feed(&feed, error.to_string());
                 }

@@ -448,3 +448,21 @@ async fn a_host_whose_join_was_answered_late_gives_a_sign_of_life_before_it_take
     Host::new("a", Arc::new(store.clone())).feed(feed, handler).run_once().await.unwrap();
     assert_eq!(store.calls.lock().unwrap()[..2], ["renew", "acquire"]);
 }
+
+/// An idle host writes no checkpoint that would find out.
+#[tokio::test(start_paused = true)]
+async fn a_host_whose_renewals_need_somebody_stops_when_its_leases_are_lost_and_not_before() {
+    let (store, feed) = (Odd::new(), feed(1));
+    let handler = |_: Change, _: Context| async { Ok::<(), Failure>(()) };
+    let host = Host::new("a", Arc::new(store.clone())).feed(feed, handler);
+    let running = tokio::spawn(async move { host.run_until(std::future::pending()).await });
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    store.broken_renew.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    store.broken_renew.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!running.is_finished(), "it was mended in time");
+    store.broken_renew.store(true, Ordering::Relaxed);
+    let ended = tokio::time::timeout(Duration::from_secs(60), running).await.expect("it ends").unwrap();
+    assert!(ended.unwrap_err().to_string().contains("grant it"));
+}

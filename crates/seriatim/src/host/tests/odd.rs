@@ -24,6 +24,8 @@ pub(super) struct Odd {
     pub slow_join: Duration,
     /// Which of renewals and takings there were, in order.
     pub calls: Arc<Mutex<Vec<&'static str>>>,
+    /// Renewals need somebody to mend something.
+    pub broken_renew: Arc<AtomicBool>,
     pub hang_release: bool,
     pub panic_once: Arc<AtomicBool>,
     pub most: Arc<AtomicUsize>,
@@ -38,6 +40,7 @@ impl Odd {
             slow_acquire: Duration::ZERO,
             slow_join: Duration::ZERO,
             calls: Arc::default(),
+            broken_renew: Arc::default(),
             hang_release: false,
             panic_once: Arc::default(),
             most: Arc::default(),
@@ -82,6 +85,9 @@ impl Store for Odd {
     }
     async fn renew(&self, s: &Session) -> Result<Renewal, StoreError> {
         self.calls.lock().unwrap().push("renew");
+        if self.broken_renew.load(Ordering::Relaxed) {
+            return Err(StoreError::needs_attention("no right to write", "grant it"));
+        }
         self.inner.renew(s).await
     }
     async fn request_all(&self, s: &[LeaseView], t: &HostName) -> Result<Vec<bool>, StoreError> {
