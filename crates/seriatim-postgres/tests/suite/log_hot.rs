@@ -156,6 +156,8 @@ async fn a_log_does_not_grow_with_churn() {
             shop.sql("update orders set amount = amount + 1").await;
             follower.drain().await;
             follower.consumed().await;
+            // Otherwise the server tidies up in between or not, as other sessions' snapshots let it.
+            vacuum(&shop).await;
         }
         shop.sql(&format!("delete from orders where id % 10 = {0}; insert into orders select g, 0 from generate_series(1, 500) g where g % 10 = {0}", round % 10)).await;
         shop.sql(&format!("insert into orders values ({}, 0)", 1000 + round)).await;
@@ -170,12 +172,12 @@ async fn a_log_does_not_grow_with_churn() {
     }
     let (early, late) = (early.unwrap(), kept(&shop, &mut follower).await);
     assert!(late.rows <= early.rows + early.rows / 10, "{early:?} {late:?}");
-    // Between two vacuums every row has seven versions, or some more when other sessions are slow; all that were made are four hundred.
+    // Between two vacuums every row has a few versions. A table has room for them all if nothing is tidied up in between, and needs no more.
     for table in TABLES {
         shop.sql(&format!("vacuum full {table}")).await;
     }
     let live = shop.number(&sum("pg_total_relation_size")).await;
-    assert!(late.bytes <= 24 * live, "{late:?}, of which {live} are of use");
+    assert!(late.bytes <= 8 * live, "{late:?}, of which {live} are of use");
     // Deleted keys are forgotten.
     follower.consumes_until(&shop, 500, "select count(*) from seriatim.log_id_orders_keys").await;
     follower.consumes_until(&shop, 500, "select count(*) from seriatim.log_id_orders_places").await;
