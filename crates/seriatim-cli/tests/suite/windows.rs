@@ -181,6 +181,14 @@ fn values_that_are_no_moments_end_the_run_with_a_sentence() {
 }
 
 #[test]
+fn a_window_refuses_another_number_of_partitions() {
+    let shop = shop();
+    shop.run("run --once").expect(0, &[]);
+    shop.reconfigure("capture = \"window\"", "capture = \"window\"\npartitions = 2");
+    shop.run("run --once").expect(2, &["has 1 partitions in the store", "set partitions = 1", "a new name"]);
+}
+
+#[test]
 fn a_query_is_followed_too() {
     let shop = shop();
     shop.reconfigure(
