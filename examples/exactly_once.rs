@@ -37,11 +37,9 @@ fn keep_totals(changes: &[Change], transaction: &Transaction<'_>) -> Result<(), 
         // What the row counted for before goes, what it counts for now comes.
         for (row, sign) in [(&change.before, -1), (&change.after, 1)] {
             let Some(row) = row else { continue };
-            if let (Some(Value::Text(customer)), Some(Value::Integer(amount))) =
-                (row.get("customer"), row.get("amount"))
-            {
-                add.execute((customer.as_ref(), sign * amount))?;
-            }
+            let customer = row.get("customer").and_then(Value::as_str);
+            let amount = row.get("amount").and_then(Value::as_i64).unwrap_or(0);
+            add.execute((customer, sign * amount))?;
         }
     }
     Ok(())

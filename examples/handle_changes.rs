@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seriatim::{Change, Context, Failure, Host};
+use seriatim::{Change, Context, Host};
 use seriatim_sqlite::rusqlite::Connection;
 use seriatim_sqlite::{Source, SqliteStore};
 
@@ -30,7 +30,7 @@ async fn handle_what_is_there(path: &std::path::Path) -> anyhow::Result<()> {
     let orders = Source::new(path).journal("orders");
     let print = |change: Change, _: Context| async move {
         println!("{}", change.to_json());
-        Ok::<(), Failure>(())
+        anyhow::Ok(())
     };
     // A service would call `run_until(shutdown)`, in as many processes as it likes.
     Ok(Host::new("example", Arc::new(store)).feed(orders, print).run_once().await?)

@@ -10,7 +10,7 @@ use seriatim_sqlite::SqliteLedger;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let ledger = SqliteLedger::open(&folder.path().join("signals.db")).await?;
+    let ledger = SqliteLedger::open(folder.path().join("signals.db")).await?;
     let once = Once::new(Arc::new(ledger), "mailer")
         .max_processing_time(Duration::from_secs(30))
         .expires_after(Duration::from_secs(30 * 24 * 3600));

@@ -76,7 +76,7 @@ async fn main() -> anyhow::Result<()> {
          create index invoices_changed_at on invoices (region, changed_at);
          insert into invoices values (1, 'eu', 10, 1000), (2, 'us', 20, 1000), (3, 'eu', 30, 2000), (4, 'eu', 40, 2000);",
     )?;
-    let store = SqliteStore::open(&folder.path().join("store.db")).await?;
+    let store = SqliteStore::open(folder.path().join("store.db")).await?;
     let mut host = Host::new("example", Arc::new(store));
     for region in ["eu", "us"] {
         let invoices = Invoices { file: file.clone(), region };

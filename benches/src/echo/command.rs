@@ -46,6 +46,8 @@ pub(crate) async fn command_echo(
             ahead: 256,
             timeout: Duration::from_secs(30),
             withheld: Vec::new(),
+            envelope: Default::default(),
+            launcher: Vec::new(),
         }));
         let handling = Handling::AtLeastOnce(Arc::clone(&command) as _);
         rounds.add(stage.drain(round, handling, settings(32, 1)).await?, limit);

@@ -52,7 +52,8 @@ pub(crate) async fn webhook_echo(backlog: Backlog, progress: &(dyn Fn(&str) + Sy
             single: false,
             timeout: TIMEOUT,
             headers: Vec::new(),
-            secret: None,
+            envelope: Default::default(),
+            secrets: Vec::new(),
         })?;
         let handling = Handling::AtLeastOnce(Arc::new(webhook));
         rounds.add(stage.drain(round, handling, settings(BATCH, CONCURRENCY)).await?, limit);

@@ -55,6 +55,10 @@ pub enum Command {
     Run(Run),
     /// Shows feeds, partitions, owners, positions, lag, what is parked and what blocks.
     Status(Status),
+    /// Has all hosts stand still with a feed, until it is resumed: also after a restart.
+    Pause(Pause),
+    /// Lets a paused feed go on.
+    Resume(Resume),
     /// Prints a feed's changes as they come, as JSON lines, without owning anything.
     Tail(Tail),
     /// Sets a feed back or forward.
@@ -71,8 +75,42 @@ pub enum Command {
     /// Pushes events into a queue, shows what is in one, and looks for what should not be.
     #[command(subcommand)]
     Queue(Queue),
+    /// Lets events through in order and once: JSON lines from the standard input to the standard output.
+    Gate(crate::commands::gate::Arguments),
+    /// Prints the SQL of PostgreSQL's logs, for migration tools and programs in other languages.
+    #[command(name = "pg-log")]
+    PgLog(PgLog),
+    /// Serves a page and a JSON API: look at feeds, hosts and what is parked, and act with a token (SERIATIM_TOKEN).
+    Serve(Serve),
     /// Measures how fast it is on this machine.
     Bench(Bench),
+}
+
+/// `seriatim serve`
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Where to listen: a port of this machine's own, or an address. One that others can reach needs SERIATIM_TOKEN.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9465", value_parser = crate::metrics::address)]
+    pub listen: std::net::SocketAddr,
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// How the page is shown.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Shown {
+    /// Under which path, behind a proxy.
+    #[arg(long, value_name = "PATH", default_value = "")]
+    pub base_path: String,
+    /// Show, and let nobody act.
+    #[arg(long)]
+    pub read_only: bool,
+    /// Show keys, and no rows.
+    #[arg(long)]
+    pub hide_payloads: bool,
+    /// A name by which the page is reached, behind a proxy: requests for other names are refused.
+    #[arg(long = "name", value_name = "HOST")]
+    pub names: Vec<String>,
 }
 
 /// `seriatim demo`
@@ -105,7 +143,7 @@ pub struct Watch {
 /// `seriatim unwatch`
 #[derive(Debug, Args)]
 pub struct Unwatch {
-    /// The feed or queue; all when left out. A queue may be one that the config names no more.
+    /// The feed or queue; all when left out. It may be one that the config names no more.
     #[arg(value_name = "FEED")]
     pub feed: Option<String>,
     /// Do it also while a host owns partitions of it, and when its source is gone. The events that wait in a queue are dropped.
@@ -114,6 +152,9 @@ pub struct Unwatch {
     /// Take the feed out of its source for another store, one that is lost. `status` names stores that hold changes back.
     #[arg(long, value_name = "STORE", requires = "feed")]
     pub store: Option<String>,
+    /// Take out everything that Seriatim has made in the sources and the store of the config: tables, triggers, checkpoints, signals.
+    #[arg(long, conflicts_with_all = ["feed", "store"])]
+    pub purge: bool,
 }
 
 /// `seriatim run`
@@ -125,12 +166,18 @@ pub struct Run {
     /// The name of this host, unlike any other's [default: the machine's name and the process id].
     #[arg(long, value_name = "NAME", env = "SERIATIM_HOST")]
     pub host: Option<String>,
-    /// Handle what is there, and end.
+    /// Handle what is there, and end: with 0 when all of it is handled, with 1 when anything is parked, stopped or out of reach.
     #[arg(long)]
     pub once: bool,
+    /// With --once: end after this time at the latest [default: after five minutes without progress].
+    #[arg(long, value_name = "TIME", requires = "once", value_parser = crate::config::duration)]
+    pub within: Option<std::time::Duration>,
     /// Where to serve metrics for Prometheus: a port of this machine's own (9464), or an address (0.0.0.0:9464).
     #[arg(long, value_name = "ADDR", env = "SERIATIM_METRICS", value_parser = crate::metrics::address)]
     pub metrics: Option<std::net::SocketAddr>,
+    /// Where to serve the page and the JSON API, as `seriatim serve` does.
+    #[arg(long, value_name = "ADDR", value_parser = crate::metrics::address)]
+    pub serve: Option<std::net::SocketAddr>,
 }
 
 /// `seriatim status`
@@ -139,6 +186,29 @@ pub struct Status {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
+    /// Every partition, too.
+    #[arg(long)]
+    pub partitions: bool,
+    /// Again and again, every so many seconds [default: 2], until SIGINT.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2",
+        value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub watch: Option<u32>,
+}
+
+/// `seriatim pause`
+#[derive(Debug, Args)]
+pub struct Pause {
+    /// The feed or queue.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+}
+
+/// `seriatim resume`
+#[derive(Debug, Args)]
+pub struct Resume {
+    /// The feed or queue.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
 }
 
 /// `seriatim tail`
@@ -173,6 +243,9 @@ pub struct Rewind {
     /// For feeds with once = true: have changes run again that were handled before.
     #[arg(long)]
     pub again: bool,
+    /// Do not ask before everything is handled again.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// `seriatim parked`
@@ -316,6 +389,8 @@ pub enum Queue {
     Inspect(QueueInspect),
     /// Reads the whole state, and names every invariant that does not hold.
     Invariants(QueueInvariants),
+    /// Takes over the events of workers that another program left in Redis. Stop those workers first.
+    Adopt(QueueAdopt),
 }
 
 /// `seriatim queue push`
@@ -349,6 +424,15 @@ pub struct QueueInspect {
     pub json: bool,
 }
 
+/// `seriatim queue adopt`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seriatim queue adopt works")]
+pub struct QueueAdopt {
+    /// The feed.
+    #[arg(value_name = "FEED")]
+    pub feed: String,
+}
+
 /// `seriatim queue invariants`
 #[derive(Debug, Args)]
 pub struct QueueInvariants {
@@ -358,6 +442,15 @@ pub struct QueueInvariants {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `seriatim pg-log`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seriatim pg-log --schema app_log > migrations/V1__log.sql")]
+pub struct PgLog {
+    /// The schema that the tables and functions are in: lower-case letters, digits and underscores.
+    #[arg(long, value_name = "NAME", default_value = "seriatim")]
+    pub schema: String,
 }
 
 /// `seriatim bench`

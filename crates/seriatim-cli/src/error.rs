@@ -48,12 +48,14 @@ pub struct Error {
     help: Option<String>,
     cause: Option<Cause>,
     may_pass: bool,
+    others: Vec<Error>,
 }
 
 impl Error {
     /// The command line or the configuration is wrong: exit code 2.
     pub fn usage(what: impl Into<String>) -> Self {
-        Error { exit: Exit::Usage, what: what.into(), help: None, cause: None, may_pass: false }
+        let (help, cause, others) = (None, None, Vec::new());
+        Error { exit: Exit::Usage, what: what.into(), help, cause, may_pass: false, others }
     }
 
     /// It failed: exit code 1.
@@ -74,6 +76,16 @@ impl Error {
     /// Adds what to do about it.
     pub fn help(self, help: impl Into<String>) -> Self {
         Error { help: Some(help.into()), ..self }
+    }
+
+    /// Adds what else is wrong.
+    pub fn and(self, others: Vec<Error>) -> Self {
+        Error { others, ..self }
+    }
+
+    /// What else is wrong.
+    pub fn others(&self) -> &[Error] {
+        &self.others
     }
 
     /// Adds why it happened.

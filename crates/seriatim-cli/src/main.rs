@@ -9,6 +9,7 @@
 //! 75 when somebody else is still at it.
 
 mod args;
+mod help;
 mod config;
 mod databases;
 mod setup;
@@ -24,17 +25,20 @@ mod unix_signals;
 
 use std::process::ExitCode;
 
-use args::{Arguments, LogFormat};
-use clap::Parser;
+use args::LogFormat;
 use error::{Error, Exit};
 
 /// Changes are made on one thread and dropped on another: see docs/dependencies.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+fn main() -> ExitCode {
+    children::launched().unwrap_or_else(run)
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+async fn run() -> ExitCode {
+    let arguments = help::arguments();
     let format = arguments.global.log_format;
     let done = match logging::start(format) {
         Ok(()) => commands::execute(arguments).await,
@@ -47,10 +51,12 @@ async fn main() -> ExitCode {
 }
 
 fn end(error: &Error, format: LogFormat) -> ExitCode {
-    match (error.exit(), format) {
-        (Exit::Quiet | Exit::Command(_), _) => {}
-        (_, LogFormat::Text) => output::error(error),
-        (_, LogFormat::Json) => tracing::error!(help = error.remedy(), "{}", error.sentence()),
+    for error in std::iter::once(error).chain(error.others()) {
+        match (error.exit(), format) {
+            (Exit::Quiet | Exit::Command(_), _) => {}
+            (_, LogFormat::Text) => output::error(error),
+            (_, LogFormat::Json) => tracing::error!(help = error.remedy(), "{}", error.sentence()),
+        }
     }
     ExitCode::from(error.exit().code())
 }

@@ -1,7 +1,7 @@
 //! What people read: aligned tables, and colour where the terminal has it and `NO_COLOR` does not forbid it.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use anstream::AutoStream;
 use anstyle::AnsiColor;
@@ -36,6 +36,33 @@ pub fn line(text: impl Display) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes a text of its own, as it is.
+pub fn text(text: &str) -> io::Result<()> {
+    let mut out = stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Whether a person reads the standard output.
+pub fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Whether somebody can be asked: a person at the keyboard, who sees what is written.
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks whether to go on.
+pub fn ask(what: &str) -> Result<bool, Error> {
+    complain(format_args!("{what}. Go on? [y/N]"));
+    let mut answer = String::new();
+    io::stdin()
+        .read_line(&mut answer)
+        .map_err(|cause| Error::failed("there is no answer").caused_by(cause))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
 /// Writes what went wrong, why, and what to do about it.
 pub fn error(error: &Error) {
     let (on, off) = (BAD.render(), BAD.render_reset());
@@ -54,6 +81,12 @@ fn complain(text: impl Display) {
 /// A text in a style.
 pub fn styled(style: Style, text: impl Display) -> String {
     format!("{}{text}{}", style.render(), style.render_reset())
+}
+
+/// So many of something: `1 object`, `2 objects`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(number))
 }
 
 /// A number in groups of three digits.

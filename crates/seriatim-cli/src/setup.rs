@@ -8,14 +8,14 @@ use seriatim::store::EnsureError;
 pub use seriatim_handlers::Guarantee;
 
 use crate::config::{Config, FeedConfig, HandlerKind};
-use crate::databases;
 use crate::error::{Error, Result};
+use crate::{databases, handlers};
 
 /// What holds for a feed: exactly once where its SQL runs in the database that also has the checkpoints, otherwise what its sink
 /// says.
-pub fn guarantee(feed: &FeedConfig, config: &Config) -> Guarantee {
+pub async fn guarantee(feed: &FeedConfig, config: &Config) -> Guarantee {
     match &feed.handler.kind {
-        HandlerKind::Sink(sink) => sink.guarantee(),
+        HandlerKind::Sink(sink) => handlers::guarantee(feed, &**sink, config).await,
         HandlerKind::Sql { .. } if databases::same(&*feed.database, &*config.store) => Guarantee::ExactlyOnce,
         HandlerKind::Sql { .. } => Guarantee::AtLeastOnce,
     }

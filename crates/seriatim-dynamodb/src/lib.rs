@@ -21,5 +21,5 @@ pub use aws_sdk_dynamodb;
 
 pub use address::{Address, BadAddress};
 pub use once::DynamoDbLedger;
-pub use store::DynamoDbStore;
+pub use store::{DynamoDbStore, Purged};
 pub use table::Table;

@@ -120,7 +120,8 @@ impl Table {
         }
     }
 
-    async fn expires(&self) -> Result<bool, StoreError> {
+    /// Whether DynamoDB removes expired items of the table.
+    pub async fn expires(&self) -> Result<bool, StoreError> {
         let described = self.client.describe_time_to_live().table_name(&self.name).send().await;
         let described = described.map_err(|error| explain("looking at the expiry of", &self.name, error))?;
         let status = described.time_to_live_description.and_then(|ttl| ttl.time_to_live_status);

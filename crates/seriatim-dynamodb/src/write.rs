@@ -68,6 +68,10 @@ impl Update {
         self
     }
 
+    pub(crate) fn values(self, values: Vec<(&'static str, AttributeValue)>) -> Self {
+        values.into_iter().fold(self, |written, (name, value)| written.value(name, value))
+    }
+
     fn expression(&self) -> String {
         let sets = if self.sets.is_empty() { String::new() } else { format!("SET {}", self.sets.join(", ")) };
         match self.removes.as_slice() {
@@ -137,6 +141,10 @@ impl Delete {
     pub(crate) fn value(mut self, name: &str, value: AttributeValue) -> Self {
         self.values.insert(name.to_owned(), value);
         self
+    }
+
+    pub(crate) fn values(self, values: Vec<(&'static str, AttributeValue)>) -> Self {
+        values.into_iter().fold(self, |written, (name, value)| written.value(name, value))
     }
 
     pub(crate) async fn send(self, client: &Client, table: &str, doing: &str) -> Result<Written, StoreError> {

@@ -6,6 +6,8 @@ use seriatim::lease::Lease;
 use seriatim::value::Key;
 use seriatim::{Failure, Handler};
 
+use crate::memory::Mark;
+
 /// Somewhere that changes go.
 ///
 /// A sink is a [`Handler`]: it takes batches, the changes of one key in order, each with its id and under a lease with its epoch.
@@ -13,8 +15,9 @@ use seriatim::{Failure, Handler};
 /// by what the sink itself enforces, never by what its consumers should do.
 ///
 /// ```text
-///   knows nothing of before     at-least-once    a change that comes again is handled again, with the same id
-///   has a memory                deduplicated     on taking over, the host asks it for the last id, and skips up to it
+///   knows nothing of before      at-least-once    a change that comes again is handled again, with the same id
+///   knows it for a while         deduplicated     a change that comes again in that time is dropped
+///   knows it for good            exactly-once     a change that comes again is dropped, whenever it comes
 /// ```
 #[async_trait]
 pub trait Sink: Handler {
@@ -39,15 +42,16 @@ pub trait Sink: Handler {
 ///
 /// # Promises
 /// - A change and the note that it is held are one step: after a crash both are there, or neither is.
-/// - After [`Memory::last`] was asked under an epoch, changes that come under an older one are refused. The host of the older
-///   epoch has lost its lease, and would otherwise add a change behind those of its successor.
+/// - A change is added only where it is later than the last one held of its object, in the same step. So a second sending adds
+///   nothing, whoever sends it and however late it arrives.
+/// - A sending under an older epoch or generation than one that was seen adds nothing.
 #[async_trait]
 pub trait Memory: Send + Sync {
     /// Of what the last change is known.
     fn unit(&self) -> Unit;
 
-    /// The id of the last change that is held, of the lease's partition or of the object with this key. `None` where it holds none.
-    async fn last(&self, lease: &Lease, key: Option<&Key>) -> Result<Option<u64>, Failure>;
+    /// The place of the last change that is held of an object. `None` where it holds none.
+    async fn last(&self, lease: &Lease, key: &Key) -> Result<Option<Mark>, Failure>;
 }
 
 /// Of what a sink knows the last change.
@@ -63,9 +67,9 @@ pub enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guarantee {
-    /// Effect and checkpoint are one transaction.
+    /// Effect and checkpoint are one transaction, or the sink itself refuses a change that it holds.
     ExactlyOnce,
-    /// The sink recognises a change that comes again, and drops it.
+    /// The sink recognises a change that comes again within a bounded time, and drops it.
     Deduplicated,
     /// After a crash, a change may be handled again, with the same id.
     AtLeastOnce,

@@ -7,17 +7,23 @@ use async_trait::async_trait;
 use seriatim::{Change, Context, Failure, Handler};
 use tokio::sync::Notify;
 
-use crate::Sink;
+use crate::{Envelope, Sink};
 
 /// Writes changes to the standard output. Changes count as handled once they are flushed.
 pub struct Stdout {
     closed: Arc<Notify>,
+    envelope: Envelope,
 }
 
 impl Stdout {
     /// Tells `closed` when nobody reads any more.
     pub fn new(closed: Arc<Notify>) -> Self {
-        Stdout { closed }
+        Stdout { closed, envelope: Envelope::default() }
+    }
+
+    /// The same, with changes in this form.
+    pub fn in_form(self, envelope: Envelope) -> Self {
+        Stdout { envelope, ..self }
     }
 }
 
@@ -27,10 +33,8 @@ impl Sink for Stdout {}
 impl Handler for Stdout {
     async fn handle(&self, changes: &[Change], _: &Context) -> Result<(), Failure> {
         let mut lines = Vec::with_capacity(changes.len() * 256);
-        for change in changes {
-            change.write_json(&mut lines);
-            lines.push(b'\n');
-        }
+        self.envelope.write_all(changes, "\n", &mut lines);
+        lines.push(b'\n');
         // A full pipe blocks: that must not hold up the threads that renew leases.
         let written = tokio::task::spawn_blocking(move || {
             let mut out = std::io::stdout().lock();

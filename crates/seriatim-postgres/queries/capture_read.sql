@@ -1,2 +1,2 @@
 -- A capture by its id.
-select id, relation, key, known, ring, floor from seriatim.capture where id = $1
+select c.id, c.relation, c.key, c.known, c.ring, c.floor, coalesce(to_jsonb(c) ->> 'writer', 'triggers') from seriatim.capture c where c.id = $1

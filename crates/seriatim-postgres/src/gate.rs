@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::database::Database;
 use crate::error::PostgresError;
-use crate::migrate::{Component, Upgrade, migrate};
+use crate::migrate::{Component, Upgrade, migrate, offer, script};
 
 const COMPONENT: Component = Component {
     name: "gate",
@@ -18,6 +18,12 @@ const COMPONENT: Component = Component {
         include_str!("../migrations/gate/0002_pinned.sql"),
     ],
     upgrade: Upgrade::Rest,
+};
+/// The same for consumers that speak SQL, in their own transactions.
+const FUNCTIONS: Component = Component {
+    name: "gate functions",
+    migrations: &[include_str!("../migrations/gate_functions/0001_gate_functions.sql")],
+    upgrade: Upgrade::All,
 };
 const LAST: &str = include_str!("../queries/gate_last.sql");
 const ADVANCE: &str = include_str!("../queries/gate_advance.sql");
@@ -35,8 +41,21 @@ pub struct PostgresGateState {
 impl PostgresGateState {
     /// The state of the gate of this name, making the schema and the tables that are missing.
     pub async fn open(database: Database, gate: &FeedName) -> Result<Self, PostgresError> {
-        migrate(&database, &COMPONENT).await?;
+        PostgresGateState::make(&database).await?;
         Ok(PostgresGateState { database, gate: gate.clone() })
+    }
+
+    /// Makes the tables of all gates of this database that are missing, and the functions for consumers that speak SQL.
+    pub async fn make(database: &Database) -> Result<(), PostgresError> {
+        migrate(database, &COMPONENT).await?;
+        offer(database, &FUNCTIONS).await
+    }
+
+    /// The SQL that makes what gates still lack in this database. Changes nothing.
+    pub async fn script(database: &Database) -> Result<String, PostgresError> {
+        let (tables, functions) = (script(database, &COMPONENT).await?, script(database, &FUNCTIONS).await?);
+        // Both make the schema where there is none.
+        Ok(tables + &functions.replace(&format!("create schema {};\n", database.schema()), ""))
     }
 
     async fn query(

@@ -22,17 +22,19 @@ mod capture;
 mod sequencer;
 mod effect;
 mod transaction;
+mod purge;
 mod turns;
 
 /// The driver that this crate speaks to PostgreSQL with, for handlers of one's own.
 pub use tokio_postgres;
 
-pub use capture::{Capture, Horizon, Source, SourceClock, Unit, WindowCapture};
+pub use capture::{Capture, Horizon, Source, SourceClock, Unit, WindowCapture, log_sql};
 pub use database::{Client, Database, Dedicated, Schema, UsersClient};
 pub use effect::{ColumnTypes, SqlEffect, SqlHandler, SqlProblem};
 pub use error::PostgresError;
 pub use gate::PostgresGateState;
 pub use once::PostgresLedger;
+pub use purge::{LogsByHand, Purged, purge};
 pub use queue::PostgresQueue;
 pub use store::PostgresStore;
 pub use transaction::{Effect, EffectFn, InTransaction, in_transaction};

@@ -58,37 +58,62 @@ struct Known {
 /// All of it is one transaction, so a crash leaves nothing half made.
 pub(crate) async fn migrate(database: &Database, component: &Component) -> Result<(), PostgresError> {
     let mut client = database.for_store().client().await?;
-    let error = |cause| database.error(DOING, cause);
-    let known = known(&client, database, component).await.map_err(error)?;
+    let known = known(&client, database, component).await.map_err(|cause| database.error(DOING, cause))?;
     if known.version >= component.migrations.len() {
         return Ok(());
     }
-    let made = async {
-        let transaction = client.transaction().await?;
-        let lock = database.sql(LOCK);
-        transaction.batch_execute(&format!("{TURN_PATIENCE};\n{lock};\n{PATIENCE}")).await?;
-        // Somebody else may have made them while this one waited for the lock.
-        let known = self::known(&transaction, database, component).await?;
-        if !known.schema_exists {
-            transaction.batch_execute(&format!("create schema {}", database.schema())).await?;
+    let made = make(&mut client, database, component).await;
+    made.map_err(|cause| not_allowed(database, &known, cause))
+}
+
+/// As [`migrate`], for what the program itself does not need: a role that may not make it goes on without it.
+pub(crate) async fn offer(database: &Database, component: &Component) -> Result<(), PostgresError> {
+    let mut client = database.for_store().client().await?;
+    let known = known(&client, database, component).await.map_err(|cause| database.error(DOING, cause))?;
+    if known.version >= component.migrations.len() {
+        return Ok(());
+    }
+    match make(&mut client, database, component).await.map_err(|cause| database.error(DOING, cause)) {
+        Err(error) if is_not_allowed(&error) => {
+            tracing::debug!("the functions of {:?} are not installed: {error}", component.name);
+            Ok(())
         }
-        transaction.batch_execute(&database.sql(VERSIONS)).await?;
-        for (number, migration) in component.missing(known.version) {
-            transaction.batch_execute(&database.sql(migration)).await?;
-            if number > known.version {
-                let number = i32::try_from(number).unwrap_or(i32::MAX);
-                transaction.execute(&*database.sql(WRITE), &[&component.name, &number]).await?;
-            }
+        made => made,
+    }
+}
+
+async fn make(
+    client: &mut deadpool_postgres::Client,
+    database: &Database,
+    component: &Component,
+) -> Result<(), tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    let lock = database.sql(LOCK);
+    transaction.batch_execute(&format!("{TURN_PATIENCE};\n{lock};\n{PATIENCE}")).await?;
+    // Somebody else may have made them while this one waited for the lock.
+    let known = known(&transaction, database, component).await?;
+    if !known.schema_exists {
+        transaction.batch_execute(&format!("create schema {}", database.schema())).await?;
+    }
+    transaction.batch_execute(&database.sql(VERSIONS)).await?;
+    for (number, migration) in component.missing(known.version) {
+        transaction.batch_execute(&database.sql(migration)).await?;
+        if number > known.version {
+            let number = i32::try_from(number).unwrap_or(i32::MAX);
+            transaction.execute(&*database.sql(WRITE), &[&component.name, &number]).await?;
         }
-        transaction.commit().await
-    };
-    made.await.map_err(|cause| not_allowed(database, &known, cause))
+    }
+    transaction.commit().await
+}
+
+fn is_not_allowed(error: &PostgresError) -> bool {
+    error.code() == Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE)
 }
 
 /// A role that may not make the schema or its tables is told what to have granted.
 fn not_allowed(database: &Database, known: &Known, cause: tokio_postgres::Error) -> PostgresError {
     let error = database.error(DOING, cause);
-    if error.code() != Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE) {
+    if !is_not_allowed(&error) {
         return error;
     }
     let (schema, role) = (database.schema(), quoted(&known.role));

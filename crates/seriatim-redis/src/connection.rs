@@ -77,15 +77,16 @@ impl Redis {
         matches!(self.link, Link::Cluster(_))
     }
 
-    pub(crate) async fn query(&self, command: &Cmd) -> redis::RedisResult<Value> {
+    /// Sends a command.
+    pub async fn query(&self, command: &Cmd) -> redis::RedisResult<Value> {
         match &self.link {
             Link::Single(link) => command.query_async(&mut link.clone()).await,
             Link::Cluster(link) => command.query_async(&mut link.clone()).await,
         }
     }
 
-    /// Runs a script in the slot of `key`.
-    pub(crate) async fn run(
+    /// Runs a script in the slot of `key`. `doing` is for the error.
+    pub async fn run(
         &self,
         doing: &'static str,
         script: &Script,

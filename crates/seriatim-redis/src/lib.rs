@@ -26,5 +26,6 @@ pub use error::RedisError;
 pub use gate::RedisGateState;
 pub use once::RedisLedger;
 pub use prefix::Prefix;
-pub use queue::RedisQueue;
+pub use queue::{Adopted, RedisQueue};
+pub use script::{Script, string, strings};
 pub use store::RedisStore;

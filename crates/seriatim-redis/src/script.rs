@@ -2,14 +2,15 @@
 
 use redis::{Cmd, Value};
 
-/// A script whose first key says in which slot it runs.
-pub(crate) struct Script {
+/// A Lua script whose first key says in which slot it runs.
+pub struct Script {
     code: &'static str,
     hash: String,
 }
 
 impl Script {
-    pub(crate) fn new(code: &'static str) -> Self {
+    /// A script of this code.
+    pub fn new(code: &'static str) -> Self {
         Script { code, hash: redis::Script::new(code).get_hash().to_owned() }
     }
 
@@ -33,13 +34,13 @@ fn call(how: &str, script: &str, key: &str, arguments: &[&[u8]]) -> Cmd {
 }
 
 /// A reply that is a list of byte strings.
-pub(crate) fn strings(reply: Value) -> Option<Vec<Vec<u8>>> {
+pub fn strings(reply: Value) -> Option<Vec<Vec<u8>>> {
     let Value::Array(parts) = reply else { return None };
     parts.into_iter().map(string).collect()
 }
 
 /// One byte string; numbers are written out.
-pub(crate) fn string(part: Value) -> Option<Vec<u8>> {
+pub fn string(part: Value) -> Option<Vec<u8>> {
     match part {
         Value::BulkString(bytes) => Some(bytes),
         Value::SimpleString(text) => Some(text.into_bytes()),

@@ -1,7 +1,8 @@
 -- The parked objects of a feed, of one partition or (null) of all, oldest first.
 select partition, key, error, attempts, since, retrying,
     (select count(*) from seriatim_parked_change c where c.feed = p.feed and c.object = p.object),
-    (select cast(total(octet_length(change)) as integer) from seriatim_parked_change c where c.feed = p.feed and c.object = p.object)
+    (select cast(total(octet_length(change)) as integer) from seriatim_parked_change c where c.feed = p.feed and c.object = p.object),
+    next_try
 from seriatim_parked p
 where feed = ?1 and (?2 is null or partition = ?2)
 order by seq

@@ -31,7 +31,8 @@ pub struct SqliteGateState {
 
 impl SqliteGateState {
     /// The state of the gate of this name in the file, making the file and the tables that are missing.
-    pub async fn open(path: &Path, gate: &FeedName) -> Result<Self, SqliteError> {
+    pub async fn open(path: impl AsRef<Path>, gate: &FeedName) -> Result<Self, SqliteError> {
+        let path = path.as_ref();
         let database = Database::open(path, Access::Create).await?;
         database.call("setting up a gate in", |connection| migrate(connection, &COMPONENT)).await?;
         Ok(SqliteGateState { database, gate: gate.clone() })

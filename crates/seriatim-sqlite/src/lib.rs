@@ -20,6 +20,7 @@ mod queue;
 mod gate;
 mod effect;
 mod once;
+mod purge;
 mod transaction;
 
 /// The SQLite that this crate speaks to, for handlers of one's own: another version could not share its transactions.
@@ -31,6 +32,7 @@ pub use effect::{SqlEffect, SqlHandler, SqlProblem};
 pub use error::SqliteError;
 pub use gate::SqliteGateState;
 pub use once::SqliteLedger;
+pub use purge::{Purged, purge};
 pub use queue::SqliteQueue;
 pub use store::SqliteStore;
 pub use transaction::{InTransaction, in_transaction};

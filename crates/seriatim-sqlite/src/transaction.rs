@@ -46,7 +46,7 @@ pub struct InTransaction<E> {
 /// use seriatim_sqlite::{SqliteStore, in_transaction};
 ///
 /// let folder = tempfile::tempdir()?;
-/// let store = SqliteStore::open(&folder.path().join("shop.db")).await?;
+/// let store = SqliteStore::open(folder.path().join("shop.db")).await?;
 /// let handler = in_transaction(&store, |changes: &[Change], transaction: &Transaction<'_>| {
 ///     for change in changes {
 ///         transaction.execute("insert into seen (op) values (?1)", [change.op.as_str()])?;

@@ -3,6 +3,7 @@
 //! - [`conformance!`]: the promises of the store contract, one test each; every store passes all of them.
 //! - [`queue_conformance!`]: the same for the queue contract.
 //! - [`gate_conformance!`]: the same for what a gate keeps.
+//! - [`sink_conformance!`]: the same for sinks that hold each change once.
 //! - [`model`]: a model checker, and the queue as a model.
 //! - [`FaultyStore`]: a store that fails, loses answers, waits or is slow, on demand or by a seed.
 //! - [`once_conformance!`]: the same for ledgers of signals, with [`FaultyLedger`](faulty::FaultyLedger).
@@ -10,7 +11,7 @@
 //! - [`chaos`]: real processes on real servers, killed, stopped and cut off by a seed; `--bin chaos`.
 //! - [`torture`]: a handler of one's own under the same faults.
 //! - [`following`]: a consumer of a feed without a host.
-//! - [`servers`]: throw-away PostgreSQL, Redis and DynamoDB Local.
+//! - [`servers`]: throw-away PostgreSQL, Redis, NATS and DynamoDB Local.
 
 #[cfg(feature = "chaos")]
 pub mod chaos;
@@ -23,6 +24,7 @@ pub mod model;
 pub mod once_conformance;
 pub mod queue;
 pub mod servers;
+pub mod sink_conformance;
 #[cfg(feature = "simulation")]
 pub mod sim;
 #[cfg(feature = "simulation")]

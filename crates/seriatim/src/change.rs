@@ -198,6 +198,9 @@ impl<'de> Deserialize<'de> for Position {
     }
 }
 
+/// Ids of rows that existed before anything was noticed of their table are at least this where they are not below those of changes.
+pub const EXISTING: u64 = 1 << 62;
+
 /// One thing that happened to one object.
 ///
 /// Cheap to clone: rows are shared (see [`Change::apart`]). Its serde form is lossless and for stores;
@@ -240,6 +243,12 @@ impl Change {
     /// Two objects whose keys share a hash share a lane, which costs them some speed and nothing else.
     pub fn lane(&self) -> u64 {
         self.key.as_ref().map_or(0, Key::hash)
+    }
+
+    /// Its place among the changes of its object in a feed whose ids rise with each: a later change has a greater one.
+    pub fn rank(&self) -> u64 {
+        // A row that existed comes before all that happened to it.
+        if self.id >= EXISTING { 0 } else { self.id + 1 }
     }
 
     /// The change as one line of JSON, in the form of the user's contract.
@@ -303,6 +312,10 @@ impl Change {
         shown.row(self.before.as_ref());
         shown.json(",\"after\":");
         shown.row(self.after.as_ref());
+        if let Some(row) = self.after.as_ref().filter(|row| row.columns().unknown().len() > 0) {
+            shown.json(",\"unknown\":");
+            shown.any(row.columns().unknown().collect::<Vec<_>>());
+        }
         shown.json(",\"id\":");
         shown.any(self.id);
         shown.json(",\"prev\":");

@@ -12,6 +12,9 @@ const LONGEST: usize = 200;
 /// Signals' ids are others' words and may be longer; DynamoDB takes no longer ones for its keys.
 const LONGEST_SIGNAL: usize = 1024;
 
+/// What the ids of attempts end with whose record time alone does not remove. PostgreSQL's `once_start` writes the same.
+const KEPT: &str = "-kept";
+
 /// A name that cannot be used, and why.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{what} {name:?} is no good: {why}")]
@@ -112,6 +115,16 @@ impl AttemptId {
     /// An attempt id that nobody else draws.
     pub fn random() -> Self {
         AttemptId(random_id())
+    }
+
+    /// The same attempt, whose record is to be kept until somebody resolves it: a process that knows the id alone can tell.
+    pub(crate) fn kept(self) -> Self {
+        AttemptId(Arc::from(format!("{self}{KEPT}")))
+    }
+
+    /// Whether the attempt's record is to be kept until somebody resolves it.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.0.ends_with(KEPT)
     }
 }
 

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeSet;
 
+use seriatim::FeedName;
 use seriatim::lease::{Layout, LeaseView};
 use seriatim::source::{Blocker, Installed};
 use seriatim::store::EnsureError;
 
-use crate::config::{CaptureKind, Config, FeedConfig};
-use crate::databases::Database;
+use super::strays;
+use crate::config::{CaptureKind, Config, FeedConfig, HandlerConfig};
+use crate::databases::{Database, OpenStore};
 use crate::error::{Error, Result};
 use crate::output::{self, BAD, GOOD, PLAIN, Table, WARN};
 use crate::setup;
@@ -27,6 +29,7 @@ enum Verdict {
     Skipped(String),
     Advice(Blocker),
     Risk(Blocker),
+    Warning(Blocker),
 }
 
 /// Runs the command.
@@ -46,7 +49,7 @@ async fn findings(config: &Config) -> Vec<Finding> {
     findings.extend(risks(config).await);
     let mut unusable = BTreeSet::new();
     for (name, database) in &config.sources {
-        let checked = check_source(database).await;
+        let checked = check_source(config, name, database).await;
         if checked.is_err() {
             unusable.insert(name.as_str());
         }
@@ -54,23 +57,72 @@ async fn findings(config: &Config) -> Vec<Finding> {
     }
     for feed in config.feeds.values() {
         let subject = format!("feed {}", feed.name);
-        findings.push(match unusable.contains(feed.source.as_str()) {
-            true => Finding { subject, verdict: Verdict::Skipped("its source cannot be used".to_owned()) },
-            false => Finding::of(subject, check_feed(config, feed).await),
-        });
-        findings.extend(advice(feed, findings.last()).await);
+        match unusable.contains(feed.source.as_str()) {
+            true => {
+                findings.push(Finding {
+                    subject: subject.clone(),
+                    verdict: Verdict::Skipped(UNUSABLE.to_owned()),
+                });
+                findings.extend(bad(&subject, handlers::reach(&feed.name, &feed.handler, config).await));
+            }
+            false => findings.extend(check_feed(config, feed).await),
+        }
+        findings.extend(warnings(&subject, &feed.name, &feed.handler, config));
+        let risk = |risk| Finding { subject: format!("feed {}", feed.name), verdict: Verdict::Risk(risk) };
+        findings.extend(handlers::risks(feed, config).await.into_iter().map(risk));
     }
     for queue in config.queues.values() {
         let subject = format!("feed {}", queue.name);
-        findings.push(match unusable.contains(queue.source.as_str()) {
-            true => Finding { subject, verdict: Verdict::Skipped("its source cannot be used".to_owned()) },
-            false => {
-                let reached = handlers::reach(&queue.name, &queue.handler, config).await;
-                Finding::of(subject, reached.map(|()| "queue; at-least-once".to_owned()))
+        let reached = handlers::reach(&queue.name, &queue.handler, config).await;
+        findings.push(match (unusable.contains(queue.source.as_str()), reached) {
+            (_, Err(error)) => Finding { subject: subject.clone(), verdict: Verdict::Bad(error) },
+            (true, Ok(())) => {
+                Finding { subject: subject.clone(), verdict: Verdict::Skipped(UNUSABLE.to_owned()) }
             }
+            (false, Ok(())) => Finding {
+                subject: subject.clone(),
+                verdict: Verdict::Good("queue; at-least-once".to_owned()),
+            },
         });
+        findings.extend(warnings(&subject, &queue.name, &queue.handler, config));
     }
+    findings.extend(strays(config).await);
     findings
+}
+
+const UNUSABLE: &str = "its source cannot be used";
+
+/// Feeds that the config does not name any more, and those that may be the same under another name.
+async fn strays(config: &Config) -> Vec<Finding> {
+    let Ok(Some(store)) = databases::existing_store(&config.store).await else { return Vec::new() };
+    let (Ok(strays), Ok(known)) = (strays::find(config, &*store).await, store.feeds().await) else {
+        return Vec::new();
+    };
+    let feeds: Vec<&FeedConfig> = config.feeds.values().collect();
+    let finding = |name: &FeedName, what, remedy| {
+        let blocker = Blocker { what, remedy, ..Blocker::default() };
+        Finding { subject: format!("feed {name}"), verdict: Verdict::Warning(blocker) }
+    };
+    let unnamed = strays.iter().map(|stray| finding(&stray.name, stray.what(config), stray.remedy()));
+    let renamed = strays::renamed(&feeds, &known, &strays).into_iter().map(|(feed, stray)| {
+        let remedy = format!(
+            "call it {} again, or set start = \"now\"; if it is another feed, all is well",
+            stray.name
+        );
+        finding(&feed.name, strays::would_double(feed, stray), remedy)
+    });
+    unnamed.chain(renamed).collect()
+}
+
+/// What is odd about a handler, and may be meant so.
+fn warnings(subject: &str, feed: &FeedName, handler: &HandlerConfig, config: &Config) -> Vec<Finding> {
+    let warning = |warning| Finding { subject: subject.to_owned(), verdict: Verdict::Warning(warning) };
+    handlers::warnings(feed, handler, config).into_iter().map(warning).collect()
+}
+
+fn bad(subject: &str, checked: Result<()>) -> Option<Finding> {
+    let error = checked.err()?;
+    Some(Finding { subject: subject.to_owned(), verdict: Verdict::Bad(error) })
 }
 
 impl Finding {
@@ -88,35 +140,59 @@ async fn risks(config: &Config) -> Vec<Finding> {
 }
 
 /// What would make a good feed better.
-async fn advice(feed: &FeedConfig, found: Option<&Finding>) -> Vec<Finding> {
-    let good = found.is_some_and(|finding| matches!(finding.verdict, Verdict::Good(_)));
-    let advice = if good { databases::capture(feed).advice().await.unwrap_or_default() } else { Vec::new() };
+async fn advice(feed: &FeedConfig) -> Vec<Finding> {
+    let advice = databases::capture(feed).advice().await.unwrap_or_default();
     let finding =
         |advice| Finding { subject: format!("feed {}", feed.name), verdict: Verdict::Advice(advice) };
     advice.into_iter().map(finding).collect()
 }
 
-async fn check_source(database: &Database) -> Result<String> {
-    database.check_source().await?;
-    Ok(format!("{database} is there"))
+/// Of a source that has queues only, nothing has to be there yet: the first push makes it.
+async fn check_source(config: &Config, name: &str, database: &Database) -> Result<String> {
+    let has_tables = config.feeds.values().any(|feed| feed.source == name);
+    match config.queues.values().find(|queue| queue.source == name) {
+        Some(queue) if !has_tables => Ok(format!("{database} {}", queue.database.check_queues().await?)),
+        _ => {
+            database.check_source().await?;
+            Ok(format!("{database} is there"))
+        }
+    }
 }
 
-async fn check_feed(config: &Config, feed: &FeedConfig) -> Result<String> {
-    let installed = match databases::capture(feed).check().await? {
-        Installed::Installed if feed.capture == CaptureKind::Window => "needs nothing installed",
-        Installed::Installed => "is installed",
-        Installed::NotYet => "is not installed yet: `run` will do it",
+/// All that is wrong with a feed, or that nothing is.
+async fn check_feed(config: &Config, feed: &FeedConfig) -> Vec<Finding> {
+    let subject = format!("feed {}", feed.name);
+    let installed = databases::capture(feed).check().await;
+    let mut findings = Vec::new();
+    // The SQL of a table that is not there would only say so again.
+    if installed.is_ok() {
+        findings.extend(bad(&subject, handlers::check(feed, config).await));
+    }
+    findings.extend(bad(&subject, handlers::reach(&feed.name, &feed.handler, config).await));
+    // A store that cannot be used has a finding of its own.
+    if let Ok(store) = databases::existing_store(&config.store).await {
+        findings.extend(bad(&subject, agrees_with_store(store, feed).await));
+    }
+    let installed = match installed {
+        Err(error) => {
+            findings.insert(0, Finding { subject, verdict: Verdict::Bad(error.into()) });
+            return findings;
+        }
+        Ok(Installed::Installed) if feed.capture == CaptureKind::Window => "needs nothing installed",
+        Ok(Installed::Installed) => "is installed",
+        Ok(Installed::NotYet) => "is not installed yet: `run` will do it",
     };
-    handlers::check(feed, config).await?;
-    handlers::reach(&feed.name, &feed.handler, config).await?;
-    agrees_with_store(config, feed).await?;
-    let guarantee = setup::guarantee(feed, config).as_str();
-    Ok(format!("{} of {} {installed}; {guarantee}", feed.capture.as_str(), feed.table))
+    if findings.is_empty() {
+        let guarantee = setup::guarantee(feed, config).await.as_str();
+        let good = format!("{} of {} {installed}; {guarantee}", feed.capture.as_str(), feed.table);
+        findings.push(Finding { subject, verdict: Verdict::Good(good) });
+        findings.extend(advice(feed).await);
+    }
+    findings
 }
 
 /// Whether the feed is still the one that the store has checkpoints of.
-async fn agrees_with_store(config: &Config, feed: &FeedConfig) -> Result<()> {
-    let store = databases::existing_store(&config.store).await?;
+async fn agrees_with_store(store: Option<OpenStore>, feed: &FeedConfig) -> Result<()> {
     setup::refuse_lost(feed, store.as_deref()).await?;
     let Some(store) = store else { return Ok(()) };
     let leases = store.view(std::slice::from_ref(&feed.name)).await?.leases;
@@ -141,11 +217,14 @@ fn write(findings: &[Finding]) -> Result<()> {
             Verdict::Skipped(why) => (WARN, "skipped", why.clone()),
             Verdict::Advice(advice) => (WARN, "slow", advice.what.clone()),
             Verdict::Risk(risk) => (WARN, "risk", risk.what.clone()),
+            Verdict::Warning(warning) => (WARN, "warning", warning.what.clone()),
         };
         table.row([(style, word.to_owned()), (PLAIN, subject.clone()), (PLAIN, text)]);
         let remedy = match verdict {
             Verdict::Bad(error) => error.remedy(),
-            Verdict::Advice(advice) | Verdict::Risk(advice) => Some(advice.remedy.as_str()),
+            Verdict::Advice(advice) | Verdict::Risk(advice) | Verdict::Warning(advice) => {
+                Some(advice.remedy.as_str())
+            }
             _ => None,
         };
         if let Some(remedy) = remedy {

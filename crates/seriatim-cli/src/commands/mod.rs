@@ -9,10 +9,15 @@ mod run;
 mod status;
 mod tail;
 mod rewind;
-mod parked;
+pub mod parked;
 mod lease;
 pub mod once;
 mod queue;
+pub mod gate;
+mod pg_log;
+mod pause;
+pub mod serve;
+mod strays;
 mod again;
 mod bench;
 pub mod owners;
@@ -34,12 +39,17 @@ pub async fn execute(arguments: Arguments) -> Result<()> {
         Command::Unwatch(arguments) => unwatch::execute(&load(file)?, &arguments).await,
         Command::Run(arguments) => run::execute(&load(file)?, &arguments).await,
         Command::Status(arguments) => status::execute(&load(file)?, &arguments).await,
+        Command::Pause(arguments) => pause::pause(&load(file)?, &arguments).await,
+        Command::Resume(arguments) => pause::resume(&load(file)?, &arguments).await,
         Command::Tail(arguments) => tail::execute(&load(file)?, &arguments).await,
         Command::Rewind(arguments) => rewind::execute(&load(file)?, &arguments).await,
         Command::Parked(arguments) => parked::execute(&load(file)?, &arguments).await,
         Command::Lease(arguments) => lease::execute(&load(file)?, &arguments).await,
         Command::Once(arguments) => once::execute(file, &arguments).await,
         Command::Queue(arguments) => queue::execute(&load(file)?, &arguments).await,
+        Command::Gate(arguments) => gate::execute(file, &arguments).await,
+        Command::PgLog(arguments) => pg_log::execute(&arguments),
+        Command::Serve(arguments) => serve::execute(&load(file)?, &arguments).await,
         Command::Bench(arguments) => bench::execute(&arguments).await,
     }
 }

@@ -45,7 +45,7 @@ pub struct SetFree<'a> {
     /// Whoever owns it.
     pub force: bool,
     /// It is an error when anything is parked there, in these words.
-    pub unless_parked: Option<&'a dyn Fn(usize) -> Error>,
+    pub unless_parked: Option<&'a (dyn Fn(usize) -> Error + Sync)>,
 }
 
 /// Sets a lease free under a new epoch, exactly as it is when that happens: nothing is done again because its owner has

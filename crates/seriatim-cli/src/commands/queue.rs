@@ -4,7 +4,7 @@ use serde_json::json;
 use seriatim::name::ObjectName;
 use seriatim::queue::{Body, ObjectView, PushError, Queue};
 
-use crate::args::{Queue as Arguments, QueueInspect, QueueInvariants, QueuePush};
+use crate::args::{Queue as Arguments, QueueAdopt, QueueInspect, QueueInvariants, QueuePush};
 use crate::config::Config;
 use crate::databases;
 use crate::error::{Error, Result};
@@ -16,6 +16,7 @@ pub async fn execute(config: &Config, arguments: &Arguments) -> Result<()> {
         Arguments::Push(arguments) => push(config, arguments).await,
         Arguments::Inspect(arguments) => inspect(config, arguments).await,
         Arguments::Invariants(arguments) => invariants(config, arguments).await,
+        Arguments::Adopt(arguments) => adopt(config, arguments).await,
     }
 }
 
@@ -28,7 +29,11 @@ async fn push(config: &Config, arguments: &QueuePush) -> Result<()> {
         PushError::Store(error) => error.into(),
         PushError::Name(bad) => Error::usage(bad.to_string()),
         full @ PushError::Full { .. } => Error::failed(full.to_string()),
-    })
+    })?;
+    let count = events.len();
+    let events = if count == 1 { "1 event".to_owned() } else { format!("{count} events") };
+    output::line(format_args!("feed {}: {events} of {object} pushed", queue.name))?;
+    Ok(())
 }
 
 /// An event that is not JSON would only be found out by its consumer.
@@ -104,6 +109,16 @@ fn write(views: &[ObjectView]) -> Result<()> {
     }
     table.write(&mut output::stdout())?;
     Ok(())
+}
+
+async fn adopt(config: &Config, arguments: &QueueAdopt) -> Result<()> {
+    let queue = config.queue(&arguments.feed)?;
+    let adopted =
+        queue.database.adopt(queue).await.map_err(|error| error.about(&format!("feed {}", queue.name)))?;
+    if adopted.is_empty() {
+        output::line("no worker of another program has left anything")?;
+    }
+    Ok(adopted.into_iter().try_for_each(output::line)?)
 }
 
 async fn invariants(config: &Config, arguments: &QueueInvariants) -> Result<()> {

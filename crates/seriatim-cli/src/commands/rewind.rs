@@ -12,7 +12,7 @@ use super::owners::{SetFree, refuse_if_owned, set_free};
 use crate::args::Rewind;
 use crate::config::{Config, FeedConfig};
 use crate::error::{Error, Result};
-use crate::{databases, output, setup};
+use crate::{databases, handlers, output, setup};
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
@@ -48,6 +48,9 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
         Start::Beginning => OnRewind::DropParked,
         _ => OnRewind::KeepParked,
     };
+    if target == Start::Beginning && !confirmed(feed, arguments.yes)? {
+        return Err(Error::failed(format!("feed {} is left as it is", feed.name)));
+    }
     let waiting = store.parked(&feed.name, partition).await?.len();
     let comes_again = matches!(target, Start::Time(_) | Start::Position(_));
     if comes_again && waiting > 0 {
@@ -64,11 +67,17 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
         _ => None,
     };
     let refuse = |waiting| parked_comes_again(feed, waiting);
-    let unless_parked: Option<&dyn Fn(usize) -> Error> = if comes_again { Some(&refuse) } else { None };
+    let unless_parked: Option<&(dyn Fn(usize) -> Error + Sync)> =
+        if comes_again { Some(&refuse) } else { None };
     let how = SetFree { to: Some(&position), parked, force: arguments.force, unless_parked };
+    let partitions: Vec<Partition> = leases.iter().map(|lease| lease.id.partition).collect();
+    // Before, so that no host takes what comes again for what its sink holds, if this is killed in between. After, for a host that
+    // has begun the new generation at the old place.
+    handlers::renew(feed, config, &partitions).await?;
     for lease in &leases {
         set_free(&*store, &lease.id, &how).await?;
     }
+    handlers::renew(feed, config, &partitions).await?;
     let which = partition.map_or("all partitions".to_owned(), |partition| format!("partition {partition}"));
     output::line(format_args!("feed {}: {which} set to {} (position {position})", feed.name, arguments.to))?;
     if waiting > 0 {
@@ -79,6 +88,19 @@ pub async fn execute(config: &Config, arguments: &Rewind) -> Result<()> {
         again::tell(feed, forgotten)?;
     }
     Ok(())
+}
+
+/// Warns that all rows come once more, and asks whether that is meant where somebody can answer.
+fn confirmed(feed: &FeedConfig, yes: bool) -> Result<bool> {
+    let what = format!(
+        "feed {}: all rows of {} are handled again: totals that are kept by differences are doubled, unless you empty them first",
+        feed.name, feed.table
+    );
+    if yes || !output::can_ask() {
+        tracing::warn!("{what}");
+        return Ok(true);
+    }
+    output::ask(&what)
 }
 
 fn target(to: &str) -> Result<Start> {

@@ -1,28 +1,32 @@
 //! `seriatim run`: runs feeds as one host until SIGTERM or SIGINT, or, with `--once`, until all is handled.
 
 mod parts;
+mod pauses;
 pub mod queues;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim::Store;
-use seriatim::host::{FeedSettings, Host, HostError, Stats};
+use seriatim::host::{FeedSettings, Host, HostError, Patience, Stats};
 use seriatim::name::{FeedName, HostName};
 use seriatim::source::{Consumer, Feed};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::parts::{Ended, Parts};
-use crate::args::Run;
-use crate::config::{Config, FeedConfig};
+use super::parked;
+use super::serve::Serving;
+use super::strays;
+use crate::args::{Run, Shown};
+use crate::config::{Config, FeedConfig, HandlerKind};
 use crate::error::{Error, Result};
-use crate::metrics::{Measured, Metrics, Of};
+use crate::metrics::{Measured, Metrics, Of, Source};
 use crate::setup::{self, Guarantee};
 use crate::{databases, handlers, unix_signals};
 
 /// How often the progress of a backfill is told.
-const TELL_EVERY: Duration = Duration::from_secs(2);
+const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
@@ -40,7 +44,8 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     let queues = config.chosen_queues(&arguments.feeds);
     let closed = Arc::new(Notify::new());
     let mut open = handlers::Open::default();
-    let workers = queues::Workers::prepare(&queues, config, &name, &closed, &mut open).await?;
+    let mut workers = queues::Workers::prepare(&queues, config, &name, &closed, &mut open).await?;
+    workers.bound(patience(arguments));
     let mut parts = Parts::new();
     let hosting = match feeds.is_empty() {
         true => None,
@@ -50,15 +55,20 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
     let _metrics = match arguments.metrics {
         Some(address) => {
             let of_feeds = hosting.iter().flat_map(|hosting| hosting.measured.iter().cloned());
-            let measured = of_feeds.chain(workers.measured()).collect();
-            Some(
-                Metrics::serve(address, hosting.as_ref().map(|hosting| hosting.store.clone()), measured)
-                    .await?,
-            )
+            let feeds = of_feeds.chain(workers.measured()).collect();
+            let store = hosting.as_ref().map(|hosting| hosting.store.clone());
+            let (host, ending) = (name.clone(), parts.is_ending());
+            let paused_queues = workers.paused();
+            Some(Metrics::serve(address, Source { host, store, feeds, paused_queues, ending }).await?)
         }
         None => None,
     };
-    workers.add_to(&mut parts, arguments.once);
+    let _serving = match arguments.serve {
+        Some(address) => Some(served(config, address).await?),
+        None => None,
+    };
+    let until = if arguments.once { queues::Until::AllIsSent } else { queues::Until::ShutDown };
+    let _pauses = workers.add_to(&mut parts, until);
     let ending = async {
         tokio::select! {
             () = shutdown => {}
@@ -71,6 +81,16 @@ pub async fn execute(config: &Config, arguments: &Run) -> Result<()> {
         hosting.tell_counts();
     }
     ran
+}
+
+/// The page, beside the host. Its standard output may be for changes: the log tells where it is.
+async fn served(config: &Config, address: std::net::SocketAddr) -> Result<Serving> {
+    let serving = Serving::start(config, address, &Shown::default()).await?;
+    tracing::info!("page at {}", serving.address);
+    if let Some(token) = &serving.token {
+        tracing::info!("token for actions: {token}");
+    }
+    Ok(serving)
 }
 
 /// The feeds that are no queues, while they run.
@@ -96,17 +116,23 @@ impl Hosting {
         for risk in store.backend().risks().await {
             tracing::warn!("store: {}; {}", risk.what, risk.remedy);
         }
-        let mut host =
-            Host::new(name.as_str(), store.shared()).leases(config.lease).close_within(config.close_within);
+        let mut host = Host::new(name.as_str(), store.shared())
+            .leases(config.lease)
+            .close_within(config.close_within)
+            .patience(patience(arguments));
         if let Some(most) = config.most_leases {
             host = host.at_most(most);
         }
+        strays::warn_of_new_names(config, &feeds, &*store).await?;
         let mut captures: Vec<Arc<dyn Feed>> = Vec::new();
         let mut backfills = JoinSet::new();
         for feed in feeds {
             let capture: Arc<dyn Feed> = databases::capture(feed);
             let handling = handlers::of(feed, config, &store, closed, open).await?;
-            announce(feed, setup::guarantee(feed, config));
+            announce(feed, setup::guarantee(feed, config).await);
+            for risk in handlers::risks(feed, config).await {
+                tracing::warn!(feed = %feed.name, help = risk.remedy, "{}", risk.what);
+            }
             let consumer = setup::consumer(feed, &*store).await?;
             captures.push(Arc::clone(&capture));
             backfills.spawn(tell_of_backfill(Arc::clone(&capture), store.shared(), consumer));
@@ -137,10 +163,17 @@ impl Hosting {
     }
 }
 
+/// How long `--once` tries.
+fn patience(arguments: &Run) -> Patience {
+    arguments.within.map_or_else(Patience::default, Patience::Within)
+}
+
 fn ended(ran: Result<(), HostError>) -> Ended {
     match ran {
         Ok(()) => Ended::Done,
-        Err(stopped @ HostError::Stopped(_)) => Ended::Stopped(explain(stopped)),
+        Err(error @ (HostError::Stopped(_) | HostError::Unfinished(_) | HostError::Parked(_))) => {
+            Ended::Stopped(explain(error))
+        }
         Err(error) => Ended::Failed(explain(error)),
     }
 }
@@ -148,6 +181,9 @@ fn ended(ran: Result<(), HostError>) -> Ended {
 fn announce(feed: &FeedConfig, guarantee: Guarantee) {
     let name = &feed.name;
     match guarantee {
+        Guarantee::ExactlyOnce if matches!(feed.handler.kind, HandlerKind::Sink(_)) => {
+            tracing::info!(feed = %name, "exactly-once: the sink holds each change once, and refuses it when it comes again")
+        }
         Guarantee::ExactlyOnce => {
             tracing::info!(feed = %name, "exactly-once: effect and checkpoint are one transaction")
         }
@@ -173,6 +209,7 @@ pub fn settings(feed: &FeedConfig) -> FeedSettings {
         timeout: feed.handler.timeout,
         retry: feed.retry,
         parked: feed.parked,
+        heal: feed.heal,
         checkpoint: feed.checkpoint,
         chain: feed.chain,
         ..FeedSettings::default()
@@ -181,6 +218,7 @@ pub fn settings(feed: &FeedConfig) -> FeedSettings {
 
 /// Tells how far the reading of existing rows is, until it is done.
 async fn tell_of_backfill(feed: Arc<dyn Feed>, store: Arc<dyn Store>, consumer: Consumer) {
+    let mut told = 0;
     loop {
         tokio::time::sleep(TELL_EVERY).await;
         let Ok(view) = store.view(std::slice::from_ref(&consumer.feed)).await else { continue };
@@ -196,9 +234,11 @@ async fn tell_of_backfill(feed: Arc<dyn Feed>, store: Arc<dyn Store>, consumer: 
             }
         }
         match slowest {
-            Some(at) => {
-                tracing::info!(feed = %consumer.feed, "existing rows: {} of {} read", at.done, at.total)
+            Some(at) if at.done > told => {
+                told = at.done;
+                tracing::info!(feed = %consumer.feed, "existing rows: {} of {} read", at.done, at.total);
             }
+            Some(_) => {}
             None if view.leases.is_empty() => {}
             None => return,
         }
@@ -219,6 +259,12 @@ pub fn explain(error: HostError) -> Error {
             Error::failed(error.to_string())
         }
         HostError::StoreLost { feed, lost } => setup::lost(&feed, &lost),
+        HostError::Unfinished(unfinished) => Error::failed(unfinished.to_string())
+            .help("mend that, then run it again; `--within` sets how long it tries"),
+        HostError::Parked(feeds) => {
+            let first = feeds.first().map_or("FEED", |(feed, _)| feed.as_str()).to_owned();
+            parked::are_parked(&first, &HostError::Parked(feeds).to_string())
+        }
         error @ HostError::Stopped(_) => Error::failed(error.to_string()),
     }
 }

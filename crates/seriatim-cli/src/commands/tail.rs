@@ -91,7 +91,7 @@ fn in_order(slices: Vec<Slice>, capture: CaptureKind) -> Vec<Change> {
     match capture {
         // Its ids tell versions apart, and have no order.
         CaptureKind::Window => changes.sort_by_key(|change| change.at),
-        CaptureKind::Journal | CaptureKind::Log => changes.sort_by_key(|change| change.id),
+        CaptureKind::Journal | CaptureKind::Log | CaptureKind::Wal => changes.sort_by_key(|change| change.id),
     }
     changes
 }

@@ -1,6 +1,8 @@
 //! `seriatim unwatch`: takes what a feed's capture needed out of its source again, and removes queues.
 
+mod purge;
 mod queued;
+mod stray;
 
 use std::fmt::Display;
 
@@ -13,18 +15,18 @@ use super::owners::refuse_if_owned;
 use crate::args::Unwatch;
 use crate::config::{CaptureKind, Config, FeedConfig};
 use crate::error::{Error, Result};
-use crate::{databases, output, setup};
+use crate::{databases, handlers, output, setup};
 
 /// Running hosts tell a source of a feed more often than this.
 const SILENT: SignedDuration = SignedDuration::from_mins(1);
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Unwatch) -> Result<()> {
-    if let Some(name) = &arguments.feed
-        && !config.has(name)
-        && queued::take_out_unknown(config, name, arguments.force).await?
-    {
-        return Ok(());
+    if arguments.purge {
+        return purge::execute(config, arguments.force).await;
+    }
+    if let Some(name) = arguments.feed.as_ref().filter(|name| !config.has(name)) {
+        return take_out_unknown(config, name, arguments).await;
     }
     let feeds = config.chosen(arguments.feed.as_slice())?;
     let queues = config.chosen_queues(arguments.feed.as_slice());
@@ -42,7 +44,7 @@ pub async fn execute(config: &Config, arguments: &Unwatch) -> Result<()> {
     }
     for feed in feeds {
         let was_watched = match &store {
-            Some(store) => take_out(feed, &**store, arguments.force).await?,
+            Some(store) => take_out(feed, config, &**store, arguments.force).await?,
             None => false,
         };
         say(&feed.name, &feed.database, was_watched)?;
@@ -54,6 +56,16 @@ pub async fn execute(config: &Config, arguments: &Unwatch) -> Result<()> {
     Ok(())
 }
 
+/// A feed or queue that the config does not name, from wherever it is known.
+async fn take_out_unknown(config: &Config, name: &str, arguments: &Unwatch) -> Result<()> {
+    let of = arguments.store.as_deref().map(StoreId::new).transpose();
+    let of = of.map_err(|bad| Error::usage(bad.to_string()))?;
+    let store = databases::existing_store(&config.store).await?;
+    let was_feed = stray::take_out(config, name, store.as_ref(), of.as_ref(), arguments.force).await?;
+    let was_queue = of.is_none() && queued::take_out_unknown(config, name, arguments.force).await?;
+    if was_feed || was_queue { Ok(()) } else { Err(config.unknown_feed(name)) }
+}
+
 fn say(feed: &FeedName, database: &impl Display, was_watched: bool) -> Result<()> {
     match was_watched {
         true => output::line(format_args!("feed {feed}: taken out of {database}, and forgotten"))?,
@@ -62,7 +74,7 @@ fn say(feed: &FeedName, database: &impl Display, was_watched: bool) -> Result<()
     Ok(())
 }
 
-async fn take_out(feed: &FeedConfig, store: &dyn Store, force: bool) -> Result<bool> {
+async fn take_out(feed: &FeedConfig, config: &Config, store: &dyn Store, force: bool) -> Result<bool> {
     let view = store.view(std::slice::from_ref(&feed.name)).await?;
     if !force {
         refuse_if_owned(&view.leases, &view, &format!("feed {} cannot be taken out", feed.name))?;
@@ -74,6 +86,8 @@ async fn take_out(feed: &FeedConfig, store: &dyn Store, force: bool) -> Result<b
         }
         left => left.map_err(|error| error.about(&format!("feed {}", feed.name)))?,
     };
+    // A feed that is set up anew under this name draws its ids anew.
+    handlers::renew_all(&feed.name, config).await?;
     store.forget(&feed.name).await?;
     Ok(was_known || !view.leases.is_empty())
 }

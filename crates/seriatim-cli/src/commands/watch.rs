@@ -3,7 +3,7 @@
 use crate::args::Watch;
 use crate::config::{CaptureKind, Config, FeedConfig};
 use crate::error::{Error, Result};
-use crate::{databases, output, setup};
+use crate::{databases, handlers, output, setup};
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Watch) -> Result<()> {
@@ -17,6 +17,12 @@ pub async fn execute(config: &Config, arguments: &Watch) -> Result<()> {
     }
     let store = databases::open_store(&config.store).await?;
     for feed in feeds {
+        if feed.capture == CaptureKind::Wal {
+            // The log may not carry what the handler needs.
+            handlers::check(feed, config)
+                .await
+                .map_err(|error| error.about(&format!("feed {}", feed.name)))?;
+        }
         setup::watch(feed, &*store).await.map_err(|error| error.about(&format!("feed {}", feed.name)))?;
         let (capture, table) = (feed.capture.as_str(), &feed.table);
         let installed =

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use seriatim_handlers::{Format, Mode};
+
 use super::parse::{count, duration};
 use super::section::{Keys, Section, Setting};
 use super::{HandlerConfig, HandlerKind};
@@ -11,7 +13,7 @@ use crate::handlers::SINKS;
 /// The keys of the section: those of all handlers, and those of each sink.
 pub(super) const HANDLER: Keys = Keys::of(&KEYS);
 
-const COMMON: [&str; 5] = ["sql", "batch", "concurrency", "timeout", "delete"];
+const COMMON: [&str; 7] = ["sql", "batch", "concurrency", "timeout", "delete", "format", "cloudevents_mode"];
 const KEYS: [&str; number_of_keys()] = keys();
 
 const fn number_of_keys() -> usize {
@@ -58,12 +60,42 @@ pub(super) fn handler(section: &Section<'_>) -> Result<HandlerConfig> {
         HandlerKind::Sql { .. } => (100, 8),
         HandlerKind::Sink(sink) => sink.batch_and_concurrency(),
     };
+    let (format, mode) = form(section, &kind)?;
     Ok(HandlerConfig {
         kind,
+        format,
+        mode,
         batch: count(section, "batch", batch, MOST_BATCH)? as usize,
         concurrency: count(section, "concurrency", concurrency, MOST_CONCURRENCY)? as usize,
         timeout: duration(section, "timeout", Duration::from_secs(30))?,
     })
+}
+
+/// The form in which changes leave. SQL has their values as parameters, in no form.
+fn form(section: &Section<'_>, kind: &HandlerKind) -> Result<(Format, Mode)> {
+    let (format, mode) = (section.get("format")?, section.get("cloudevents_mode")?);
+    if let (HandlerKind::Sql { .. }, Some(setting)) = (kind, format.as_ref().or(mode.as_ref())) {
+        return Err(setting.wrong("is for sinks, and this handler has sql"));
+    }
+    let formats = [Format::Seriatim, Format::CloudEvents, Format::Debezium];
+    let format = match format {
+        Some(setting) => setting.one_of(&formats.map(|format| (format.as_str(), format)))?,
+        None => Format::default(),
+    };
+    let Some(setting) = mode else { return Ok((format, Mode::default())) };
+    if format != Format::CloudEvents {
+        return Err(setting
+            .wrong("means nothing without format = \"cloudevents\"")
+            .help("add it, or remove this"));
+    }
+    let mode = setting.one_of(&[("structured", Mode::Structured), ("binary", Mode::Binary)])?;
+    match kind {
+        HandlerKind::Sink(sink) if mode == Mode::Binary && !sink.has_headers() => {
+            let help = "remove it: the attributes are in the body then";
+            Err(setting.wrong("is \"binary\", and this handler has no headers for the attributes").help(help))
+        }
+        _ => Ok((format, mode)),
+    }
 }
 
 fn kind(section: &Section<'_>) -> Result<HandlerKind> {
@@ -98,8 +130,9 @@ fn the_one<'a>(section: &Section<'a>) -> Result<(&'static str, Setting<'a>)> {
 }
 
 fn refuse_what_belongs_to_others(section: &Section<'_>, name: &str) -> Result<()> {
+    let own = SINKS.iter().find(|sink| sink.key == name).map_or(&[] as &[_], |sink| sink.settings);
     for owner in SINKS.iter().filter(|owner| owner.key != name) {
-        for key in owner.settings {
+        for key in owner.settings.iter().filter(|key| !own.contains(key)) {
             if let Some(setting) = section.get(key)? {
                 let what = format!("is for handlers with {}, and this one has {name}", owner.key);
                 return Err(setting.wrong(what));

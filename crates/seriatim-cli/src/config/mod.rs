@@ -12,6 +12,7 @@ mod handler;
 mod parked;
 mod once;
 mod parse;
+mod problems;
 mod queue;
 mod section;
 mod store;
@@ -31,10 +32,11 @@ use std::time::Duration;
 
 use seriatim::FeedName;
 use seriatim::backend::rows::{Horizon, Unit};
-use seriatim::handler::Retry;
+use seriatim::handler::{Backoff, Retry};
 use seriatim::host::{CheckpointPolicy, LeaseSettings, ParkLimits};
 use seriatim::source::Start;
 use seriatim::source::window::Rules;
+use seriatim_handlers::{Format, Mode};
 
 pub use duration::duration;
 pub use environment::Environment;
@@ -48,7 +50,7 @@ pub use suggest::instead_of;
 pub use url::database;
 pub use url::{quoted, redacted};
 
-use crate::databases::{Database, SourceBackend};
+use crate::databases::{self, Database, SourceBackend};
 use crate::error::{Error, Result};
 use crate::handlers::SinkSettings;
 
@@ -108,6 +110,8 @@ pub struct FeedConfig {
     pub start: Start,
     /// Whether a `log` has deletes too. A `journal` always has them.
     pub deletes: bool,
+    /// What is read of the server's own log, for feeds that read it.
+    pub wal: Option<WalConfig>,
     /// Whether each change names the change of the same object before it.
     pub chain: bool,
     /// How often an idle feed looks.
@@ -120,6 +124,8 @@ pub struct FeedConfig {
     pub retry: Retry,
     /// How much may be parked.
     pub parked: ParkLimits,
+    /// After which pauses what is parked is tried again by itself; `None` for never.
+    pub heal: Option<Backoff>,
     /// How its changes are remembered, where each is to be handled once.
     pub once: Option<OnceConfig>,
 }
@@ -131,6 +137,8 @@ pub enum CaptureKind {
     Journal,
     /// Each key's latest state.
     Log,
+    /// Every change, from the server's own log.
+    Wal,
     /// Each row's latest state, by the moment of its last change.
     Window,
 }
@@ -141,9 +149,19 @@ impl CaptureKind {
         match self {
             CaptureKind::Journal => "journal",
             CaptureKind::Log => "log",
+            CaptureKind::Wal => "wal",
             CaptureKind::Window => "window",
         }
     }
+}
+
+/// The names of what is read of a server's own log; names of our own where nobody says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WalConfig {
+    /// The replication slot.
+    pub slot: Option<String>,
+    /// The publication.
+    pub publication: Option<String>,
 }
 
 /// The settings that only window feeds have.
@@ -172,6 +190,10 @@ pub struct HandlerConfig {
     pub concurrency: usize,
     /// A call that takes longer has failed.
     pub timeout: Duration,
+    /// The form in which changes leave through a sink.
+    pub format: Format,
+    /// Where the attributes of CloudEvents are.
+    pub mode: Mode,
 }
 
 /// What is done with a feed's changes.
@@ -209,6 +231,23 @@ impl Config {
             .help(format!("`seriatim queue inspect {name}` shows it")));
         }
         let found = self.feeds.values().find(|feed| feed.name.as_str() == name);
+        found.ok_or_else(|| self.unknown_feed(name))
+    }
+
+    /// Its databases, each once: the sources and the store.
+    pub fn databases(&self) -> Vec<&Database> {
+        let mut all: Vec<&Database> = Vec::new();
+        for database in self.sources.values().chain([&self.store]) {
+            if !all.iter().any(|known| databases::same(&***known, &**database)) {
+                all.push(database);
+            }
+        }
+        all
+    }
+
+    /// The name of a feed or queue, which the user gave on the command line.
+    pub fn named(&self, name: &str) -> Result<&FeedName> {
+        let found = self.feeds.keys().chain(self.queues.keys()).find(|feed| feed.as_str() == name);
         found.ok_or_else(|| self.unknown_feed(name))
     }
 
@@ -252,7 +291,8 @@ impl Config {
         }
     }
 
-    fn unknown_feed(&self, name: &str) -> Error {
+    /// The error for a name that no feed has.
+    pub fn unknown_feed(&self, name: &str) -> Error {
         if self.feeds.is_empty() && self.queues.is_empty() {
             return self.no_feeds();
         }

@@ -1,13 +1,15 @@
-//! How much of a feed may be parked.
+//! How much of a feed may be parked, and when that is tried again by itself.
 
-use seriatim::host::ParkLimits;
+use seriatim::handler::Backoff;
+use seriatim::host::{HEAL, ParkLimits};
 
+use super::duration::backoff;
 use super::section::{Keys, Section, Setting};
 use super::url::quoted;
 use crate::error::Result;
 
 /// The keys of the section.
-pub const PARKED: Keys = Keys::of(&["objects", "changes", "size", "object_changes", "object_size"]);
+pub const PARKED: Keys = Keys::of(&["retry", "objects", "changes", "size", "object_changes", "object_size"]);
 
 /// The bounds that the section sets.
 pub fn parked(section: &Section<'_>) -> Result<ParkLimits> {
@@ -26,6 +28,17 @@ pub fn parked(section: &Section<'_>) -> Result<ParkLimits> {
         changes: count("changes", otherwise.changes)?,
         bytes: bytes("size", otherwise.bytes)?,
     })
+}
+
+/// After which pauses the section has parked objects tried again; `None` for never.
+pub fn heal(section: &Section<'_>) -> Result<Option<Backoff>> {
+    let Some(setting) = section.get("retry")? else { return Ok(Some(HEAL)) };
+    match setting.text()? {
+        "never" => Ok(None),
+        pauses => backoff(pauses).map(Some).map_err(|what| {
+            setting.wrong(what).help(r#"write the first and the longest pause, such as "1m..1h", or "never""#)
+        }),
+    }
 }
 
 const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];

@@ -17,17 +17,19 @@ use super::duration::backoff;
 use super::environment::Environment;
 use super::handler::{HANDLER, handler};
 use super::once::once;
-use super::parked::{PARKED, parked};
+use super::parked::{PARKED, heal, parked};
 use super::section::{Document, Keys, Section, Setting};
 use super::suggest::instead_of;
 use super::url::{database, quoted};
-use super::{CaptureKind, Config, FeedConfig, HandlerKind, QueueConfig, WindowConfig, window};
+use super::{
+    CaptureKind, Config, FeedConfig, HandlerKind, QueueConfig, WalConfig, WindowConfig, problems, window,
+};
 use crate::databases::{Database, SourceBackend};
 use crate::error::{Error, Result};
 
 pub(super) const ROOT: Keys = Keys::of(&["store", "source", "feed", "lease"]);
-const SOURCE: Keys = Keys::of(&["url", "connections"]);
-const FEED: Keys = Keys {
+pub(super) const SOURCE: Keys = Keys::of(&["url", "connections", "slot", "publication", "journal"]);
+pub(super) const FEED: Keys = Keys {
     here: &[
         "source",
         "capture",
@@ -41,6 +43,7 @@ const FEED: Keys = Keys {
         "chain",
         "every",
         "limit",
+        "prefix",
         "handler",
         "retry",
         "parked",
@@ -59,25 +62,32 @@ const FEED: Keys = Keys {
     later: &[],
     below: &[("handler", HANDLER.here), ("retry", RETRY.here), ("parked", PARKED.here)],
 };
-const RETRY: Keys = Keys::of(&["attempts", "backoff", "then"]);
-const LEASE: Keys = Keys::of(&["acquire", "renew", "expire", "max", "close"]);
+pub(super) const RETRY: Keys = Keys::of(&["attempts", "backoff", "then"]);
+pub(super) const LEASE: Keys = Keys::of(&["acquire", "renew", "expire", "max", "close"]);
 
-const LATER_CAPTURES: [&str; 2] = ["wal", "stream"];
+const LATER_CAPTURES: [&str; 1] = ["stream"];
 
 /// Each partition is a lease that some host renews: more of them than this only cost.
-const MOST_PARTITIONS: u32 = 10_000;
+pub(super) const MOST_PARTITIONS: u32 = 10_000;
 
 pub(super) type Sources = BTreeMap<String, Database>;
 
-/// Reads a whole config file.
+/// Reads a whole config file, or says everything that is wrong with it.
 pub fn config(file: &Path, text: &str, environment: &Environment) -> Result<Config> {
     let document = Document { file, text, environment };
+    read(file, &document, environment).map_err(|first| {
+        let others = problems::others(&first, &document, environment);
+        first.and(others)
+    })
+}
+
+fn read(file: &Path, document: &Document<'_>, environment: &Environment) -> Result<Config> {
     let table = document.parse()?;
     if table.is_empty() {
         return Err(Error::usage(format!("{} is empty", file.display()))
             .help("`seriatim init --force` writes an example into it"));
     }
-    let root = Section::root(&document, &table, ROOT)?;
+    let root = Section::root(document, &table, ROOT)?;
     let folder = file.parent().unwrap_or(Path::new(""));
     let store = root.require("store", r#"add a line such as: store = "sqlite:seriatim.db""#)?;
     let mut store = url(&store, folder)?;
@@ -110,7 +120,7 @@ fn sources(root: &Section<'_>, folder: &Path) -> Result<Sources> {
     sources.collect()
 }
 
-fn url(setting: &Setting<'_>, folder: &Path) -> Result<Database> {
+pub(super) fn url(setting: &Setting<'_>, folder: &Path) -> Result<Database> {
     database(setting.word()?, folder).map_err(|what| setting.wrong(what))
 }
 
@@ -122,7 +132,7 @@ fn feeds(
     let mut feeds = BTreeMap::new();
     for (name, section) in &root.named("feed", FEED)? {
         if !is_queue(section)? {
-            let feed = feed(name, section, sources, environment)?;
+            let feed = feed(name, section, root, sources, environment)?;
             feeds.insert(feed.name.clone(), feed);
         }
     }
@@ -134,13 +144,28 @@ fn queues(root: &Section<'_>, sources: &Sources) -> Result<BTreeMap<FeedName, Qu
     for (name, section) in &root.named("feed", FEED)? {
         if is_queue(section)? {
             let queue = queue(name, section, sources)?;
+            refuse_shared_prefix(&queue, section, &queues)?;
             queues.insert(queue.name.clone(), queue);
         }
     }
     Ok(queues)
 }
 
-fn is_queue(section: &Section<'_>) -> Result<bool> {
+/// Two queues with the same keys would take each other's events.
+fn refuse_shared_prefix(
+    queue: &QueueConfig,
+    section: &Section<'_>,
+    others: &BTreeMap<FeedName, QueueConfig>,
+) -> Result<()> {
+    let keys = |queue: &QueueConfig| queue.prefix.clone().unwrap_or_else(|| format!("{{{}}}:", queue.name));
+    let other = others.values().find(|other| other.source == queue.source && keys(other) == keys(queue));
+    other.filter(|_| queue.database.name() == "Redis").map_or(Ok(()), |other| {
+        let what = format!("{} has the same keys in Redis as feed.{}", section.path(), other.name);
+        Err(section.wrong(what).help("give each queue a prefix of its own"))
+    })
+}
+
+pub(super) fn is_queue(section: &Section<'_>) -> Result<bool> {
     Ok(section.get("capture")?.is_some_and(|setting| setting.text().is_ok_and(|text| text == "queue")))
 }
 
@@ -148,7 +173,7 @@ fn is_queue(section: &Section<'_>) -> Result<bool> {
 const NOT_OF_QUEUES: [&str; 9] =
     ["table", "key", "where", "columns", "partitions", "start", "deletes", "chain", "checkpoint"];
 
-fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueConfig> {
+pub(super) fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueConfig> {
     let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
     for key in NOT_OF_QUEUES.into_iter().chain(window::KEYS) {
         if let Some(setting) = section.get(key)? {
@@ -167,6 +192,10 @@ fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueCo
         let what = format!("{}.capture is \"queue\", and {kind} has none", section.path());
         return Err(section.wrong(what).help("use a source that is sqlite, postgres or redis"));
     };
+    let prefix = section.get("prefix")?;
+    if let Some(setting) = prefix.as_ref().filter(|_| kind != "Redis") {
+        return Err(setting.wrong("is for queues in Redis").help("remove it"));
+    }
     let handler = handler(&section.section("handler", HANDLER)?)?;
     if matches!(handler.kind, HandlerKind::Sql { .. }) {
         let what =
@@ -179,23 +208,27 @@ fn queue(name: &str, section: &Section<'_>, sources: &Sources) -> Result<QueueCo
         database,
         every: duration(section, "every", Duration::from_secs(1))?,
         limit: section.get("limit")?.map(|setting| setting.count(u32::MAX)).transpose()?.map(u64::from),
+        prefix: prefix.map(|setting| setting.text().map(str::to_owned)).transpose()?,
         once: once(section, &handler.kind)?,
         handler,
         retry: retry(&section.section("retry", RETRY)?)?,
     })
 }
 
-fn feed(
+pub(super) fn feed(
     name: &str,
     section: &Section<'_>,
+    root: &Section<'_>,
     sources: &Sources,
     environment: &Environment,
 ) -> Result<FeedConfig> {
     let name = FeedName::new(name).map_err(|bad| section.wrong(bad.to_string()))?;
     let (source, database) = source(section, sources)?;
     let capture = capture(section)?;
-    if let Some(setting) = section.get("limit")? {
-        return Err(setting.wrong("is for queues").help("remove it"));
+    for key in ["limit", "prefix"] {
+        if let Some(setting) = section.get(key)? {
+            return Err(setting.wrong("is for queues").help("remove it"));
+        }
     }
     let kind = database.name();
     let Some(database) = database.source() else {
@@ -207,6 +240,10 @@ fn feed(
         CaptureKind::Window => Some(window::window(name.as_str(), section, environment)?),
         _ => window::refuse(section, capture).map(|()| None)?,
     };
+    let wal = match capture {
+        CaptureKind::Wal => Some(wal(section, root, &source, &*database)?),
+        _ => None,
+    };
     let handler = handler(&section.section("handler", HANDLER)?)?;
     let chain = chain(section, capture, &*database)?;
     // A window is read by one host after another, unless somebody wants it shared.
@@ -217,6 +254,7 @@ fn feed(
         capture,
         table: table(section, window.as_ref())?,
         window,
+        wal,
         key: columns(section, "key", "leave it out to use the table's primary key")?,
         filter: filter(section, database.dialect())?,
         columns: columns(section, "columns", "leave it out to have all of them")?,
@@ -230,6 +268,7 @@ fn feed(
         handler,
         retry: retry(&section.section("retry", RETRY)?)?,
         parked: parked(&section.section("parked", PARKED)?)?,
+        heal: heal(&section.section("parked", PARKED)?)?,
         database,
     })
 }
@@ -244,18 +283,18 @@ fn chain(section: &Section<'_>, capture: CaptureKind, database: &dyn SourceBacke
         CaptureKind::Window => {
             Err(setting.wrong("is for journal and log feeds: a window has no ids that rise").help("remove it"))
         }
-        CaptureKind::Journal if let Some(why) = by_other_key => Err(setting
+        CaptureKind::Journal | CaptureKind::Wal if let Some(why) = by_other_key => Err(setting
             .wrong(why)
             .help("leave `key` out, so that the primary key is the key, or use capture = \"log\"")),
         // What is handed out again after a crash, by another filter than before, would have another chain than consumers know.
         _ if section.get("where")?.is_some() => Err(setting
             .wrong("cannot go with `where`: with another filter, changes would name others before them than consumers know")
             .help("remove one of the two; a handler may leave out rows that it has no use for")),
-        CaptureKind::Journal | CaptureKind::Log => Ok(true),
+        CaptureKind::Journal | CaptureKind::Log | CaptureKind::Wal => Ok(true),
     }
 }
 
-fn source(section: &Section<'_>, sources: &Sources) -> Result<(String, Database)> {
+pub(super) fn source(section: &Section<'_>, sources: &Sources) -> Result<(String, Database)> {
     let names: Vec<&str> = sources.keys().map(String::as_str).collect();
     let help = match names.as_slice() {
         [] => "there are no sources yet: add a section [source.NAME] with a url, and name it here".to_owned(),
@@ -274,16 +313,57 @@ fn source(section: &Section<'_>, sources: &Sources) -> Result<(String, Database)
     }
 }
 
-fn capture(section: &Section<'_>) -> Result<CaptureKind> {
+/// What is read of the server's own log, where the source has one.
+fn wal(
+    section: &Section<'_>,
+    root: &Section<'_>,
+    source: &str,
+    database: &dyn SourceBackend,
+) -> Result<WalConfig> {
+    if !database.has_log() {
+        let what = format!(
+            "{}.capture is \"wal\", and {} has no log that can be read",
+            section.path(),
+            database.name()
+        );
+        return Err(section.wrong(what).help(r#"use capture = "journal", or a source that is postgres"#));
+    }
+    let sections = root.named("source", SOURCE)?;
+    let Some((_, of)) = sections.iter().find(|(name, _)| name == source) else {
+        return Ok(WalConfig::default());
+    };
+    if let Some(setting) = of.get("journal")?
+        && setting.one_of(&[("source", false), ("store", true)])?
+    {
+        return Err(setting
+            .wrong("is \"store\", which is not in this version yet: the relay writes its journal into the source's database")
+            .help(r#"use journal = "source", or leave it out"#));
+    }
+    let name = |key: &str| -> Result<Option<String>> {
+        let Some(setting) = of.get(key)? else { return Ok(None) };
+        let name = setting.word()?;
+        let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
+        match !name.is_empty() && name.len() <= 63 && name.chars().all(plain) {
+            true => Ok(Some(name.to_owned())),
+            false => Err(setting
+                .wrong(format_args!("cannot be {}", quoted(name)))
+                .help("use at most 63 small letters, digits and underscores")),
+        }
+    };
+    Ok(WalConfig { slot: name("slot")?, publication: name("publication")? })
+}
+
+pub(super) fn capture(section: &Section<'_>) -> Result<CaptureKind> {
     let setting = section.require("capture", r#"add a line such as: capture = "journal""#)?;
     if let Some(later) = LATER_CAPTURES.iter().find(|later| setting.text().is_ok_and(|text| text == **later))
     {
         let what = format!("is {later:?}, which is not in this version yet");
-        return Err(setting.wrong(what).help("this version has: journal, log, window, queue"));
+        return Err(setting.wrong(what).help("this version has: journal, log, wal, window, queue"));
     }
     setting.one_of(&[
         ("journal", CaptureKind::Journal),
         ("log", CaptureKind::Log),
+        ("wal", CaptureKind::Wal),
         ("window", CaptureKind::Window),
     ])
 }
@@ -297,7 +377,7 @@ fn table(section: &Section<'_>, window: Option<&WindowConfig>) -> Result<String>
 }
 
 /// The columns that a setting names, if it is there.
-fn columns(section: &Section<'_>, key: &str, otherwise: &str) -> Result<Option<Vec<String>>> {
+pub(super) fn columns(section: &Section<'_>, key: &str, otherwise: &str) -> Result<Option<Vec<String>>> {
     let Some(setting) = section.get(key)? else {
         return Ok(None);
     };
@@ -320,7 +400,7 @@ fn filter(section: &Section<'_>, dialect: Dialect) -> Result<Option<String>> {
     Ok(Some(filter.as_str().to_owned()))
 }
 
-fn start(setting: &Setting<'_>) -> Result<Start> {
+pub(super) fn start(setting: &Setting<'_>) -> Result<Start> {
     let text = setting.text_or_time()?;
     match text.as_str() {
         "beginning" => Ok(Start::Beginning),
@@ -333,12 +413,18 @@ fn start(setting: &Setting<'_>) -> Result<Start> {
     }
 }
 
+/// Whether deletes are asked for where they can be had.
+pub(super) fn deletes_of(section: &Section<'_>) -> Result<bool> {
+    deletes(section, capture(section)?)
+}
+
 fn deletes(section: &Section<'_>, capture: CaptureKind) -> Result<bool> {
     let setting = section.get("deletes")?;
     let given = setting.as_ref().map(|setting| setting.truth().map(|truth| (setting, truth))).transpose()?;
     match (capture, given) {
-        (CaptureKind::Journal, Some((setting, false))) => {
-            let error = setting.wrong("cannot be false: a journal has every change, deletes too");
+        (CaptureKind::Journal | CaptureKind::Wal, Some((setting, false))) => {
+            let error = setting
+                .wrong(format_args!("cannot be false: a {} has every change, deletes too", capture.as_str()));
             Err(error.help(r#"remove it, or use capture = "log""#))
         }
         (CaptureKind::Window, Some((setting, true))) => {
@@ -346,12 +432,12 @@ fn deletes(section: &Section<'_>, capture: CaptureKind) -> Result<bool> {
             Err(error.help(r#"remove it, or use capture = "journal" or "log""#))
         }
         (CaptureKind::Window, _) => Ok(false),
-        (CaptureKind::Journal, _) => Ok(true),
+        (CaptureKind::Journal | CaptureKind::Wal, _) => Ok(true),
         (CaptureKind::Log, given) => Ok(given.is_some_and(|(_, truth)| truth)),
     }
 }
 
-fn retry(section: &Section<'_>) -> Result<Retry> {
+pub(super) fn retry(section: &Section<'_>) -> Result<Retry> {
     let otherwise = Retry::default();
     let pauses = |setting: Setting<'_>| backoff(setting.text()?).map_err(|what| setting.wrong(what));
     let choices = [("park", Then::Park), ("skip", Then::Skip), ("stop", Then::Stop)];
@@ -362,7 +448,7 @@ fn retry(section: &Section<'_>) -> Result<Retry> {
     })
 }
 
-fn lease(section: &Section<'_>) -> Result<LeaseSettings> {
+pub(super) fn lease(section: &Section<'_>) -> Result<LeaseSettings> {
     let otherwise = LeaseSettings::default();
     let lease = LeaseSettings {
         acquire: duration(section, "acquire", otherwise.acquire)?,

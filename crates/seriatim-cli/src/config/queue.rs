@@ -22,6 +22,8 @@ pub struct QueueConfig {
     pub every: Duration,
     /// How many events of one object may wait.
     pub limit: Option<u64>,
+    /// What its keys begin with, on Redis; `{NAME}:` when left out.
+    pub prefix: Option<String>,
     /// What is done with the events.
     pub handler: HandlerConfig,
     /// What is done when that fails.

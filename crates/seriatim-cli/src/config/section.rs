@@ -77,6 +77,36 @@ impl<'a> Section<'a> {
         Ok(root)
     }
 
+    /// The whole document, whatever keys it has.
+    pub fn unchecked(document: &'a Document<'a>, table: &'a DeTable<'a>) -> Self {
+        Section { document, table: Some(table), path: String::new() }
+    }
+
+    /// The section of this name in this one, whatever keys it has; an empty one where it is none.
+    pub fn below(&self, name: &str) -> Self {
+        let empty = Section { document: self.document, table: None, path: self.path_of(name) };
+        self.open(name).unwrap_or(empty)
+    }
+
+    /// The named sections under this one, whatever keys they have.
+    pub fn all(&self, name: &str) -> Vec<(String, Self)> {
+        let group = self.below(name);
+        let names = group.table.into_iter().flat_map(DeTable::keys);
+        names.map(|name| (name.get_ref().to_string(), group.below(name.get_ref()))).collect()
+    }
+
+    /// An error for each of its keys that is not `known`.
+    pub fn unknown(&self, known: Keys) -> Vec<Error> {
+        let keys = self.table.into_iter().flat_map(DeTable::keys);
+        let unknown = keys.filter(|key| !known.contains(key.get_ref()));
+        let error = |key: &Spanned<std::borrow::Cow<'a, str>>| {
+            let what = format!("unknown key {}", self.path_of(key.get_ref()));
+            let error = Error::usage(format!("{}: {what}", self.place(key.span().start)));
+            error.help(self.place_for(key.get_ref(), known))
+        };
+        unknown.map(error).collect()
+    }
+
     /// The section of this name in this one. Fails on a key in it that is not `known`.
     pub fn section(&self, name: &str, known: Keys) -> Result<Self> {
         let section = self.open(name)?;
@@ -156,15 +186,7 @@ impl<'a> Section<'a> {
     }
 
     fn refuse_unknown(&self, known: Keys) -> Result<()> {
-        let keys = self.table.into_iter().flat_map(DeTable::keys);
-        match keys.into_iter().find(|key| !known.contains(key.get_ref())) {
-            None => Ok(()),
-            Some(key) => {
-                let what = format!("unknown key {}", self.path_of(key.get_ref()));
-                let error = Error::usage(format!("{}: {what}", self.place(key.span().start)));
-                Err(error.help(self.place_for(key.get_ref(), known)))
-            }
-        }
+        self.unknown(known).into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Where an unknown key belongs, or what was meant by it.
@@ -276,6 +298,18 @@ impl Setting<'_> {
                 let text = |item: &Spanned<DeValue<'_>>| item.get_ref().as_str().map(str::to_owned);
                 list.iter().map(|item| text(item).ok_or_else(not_texts)).collect()
             }
+        }
+    }
+
+    /// The setting as one text or as a list of texts, none of which is empty.
+    pub fn words(&self) -> Result<Vec<String>> {
+        let words = match &self.given {
+            Given::File(DeValue::Array(_)) => self.texts()?,
+            _ => vec![self.word()?.to_owned()],
+        };
+        match words.is_empty() || words.iter().any(|word| word.trim().is_empty()) {
+            true => Err(self.wrong("must not be empty")),
+            false => Ok(words),
         }
     }
 

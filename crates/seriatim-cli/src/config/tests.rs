@@ -94,7 +94,7 @@ fn what_nobody_says_has_a_default() {
     assert_eq!((feed.start, feed.deletes, feed.retry), (Start::Beginning, true, Retry::default()));
     assert_eq!(
         format!("{:?}", feed.handler),
-        "HandlerConfig { kind: Sink(ToStdout), batch: 100, concurrency: 8, timeout: 30s }"
+        "HandlerConfig { kind: Sink(ToStdout), batch: 100, concurrency: 8, timeout: 30s, format: Seriatim, mode: Structured }"
     );
     assert_eq!(read_with(SMALLEST, &[]).unwrap().lease, seriatim::host::LeaseSettings::default());
 }
@@ -265,8 +265,8 @@ fn leases_must_outlive_a_lost_renewal() {
 fn what_later_versions_bring_is_known_and_withheld() {
     assert_said(
         "\"journal\"",
-        "\"wal\"",
-        &["is \"wal\", which is not in this version yet", "journal, log, window, queue"],
+        "\"stream\"",
+        &["is \"stream\", which is not in this version yet", "journal, log, wal, window, queue"],
     );
 }
 
@@ -320,7 +320,7 @@ fn a_command_is_a_list_with_a_program_in_it() {
 fn a_webhook_is_an_address() {
     let handler = "webhook = \"https://example.org/in\"\nsecret_env = \"KEY\"\nheaders = { Authorization = \"Bearer s3cret\" }";
     let feed = totals(&SMALLEST.replace("stdout = true", handler));
-    let kind = r#"Webhook { url: "https://example.org/in", headers: [("Authorization", ***)], secret: Some(Variable("KEY")) }"#;
+    let kind = r#"Webhook { url: "https://example.org/in", headers: [("Authorization", ***)], secrets: [Variable("KEY")] }"#;
     assert_eq!(format!("{:?}", feed.handler.kind), format!("Sink({kind})"));
     assert!(!format!("{feed:?}").contains("s3cret"));
     let said = |handler: &str, words: &[&str]| assert_said("stdout = true", handler, words);
@@ -334,6 +334,11 @@ fn a_webhook_is_an_address() {
         &["secret_env cannot be there beside secret"],
     );
     said("webhook = \"http://x\"\nsecret = \"\"", &["secret must not be empty"]);
+    said("webhook = \"http://x\"\nsecret = []", &["secret must not be empty"]);
+    said(
+        "webhook = \"http://x\"\nsecret = [\"a\", \"whsec_!\"]",
+        &["secret cannot be signed with", "no base64"],
+    );
     said("stdout = true\nheaders = { X = \"1\" }", &["headers is for handlers with webhook"]);
 }
 
@@ -426,6 +431,20 @@ fn how_much_may_be_parked_can_be_said() {
         "table = \"orders\"\nobject_size = \"1GiB\"",
         &["it belongs in the section [feed.totals.parked]"],
     );
+}
+
+#[test]
+fn when_what_is_parked_is_tried_again_can_be_said() {
+    let retry = |retry: &str| format!("{SMALLEST}[feed.totals.parked]\nretry = \"{retry}\"\n");
+    let minutes = |first: u64, longest: u64| Backoff {
+        first: Duration::from_secs(first * 60),
+        longest: Duration::from_secs(longest * 60),
+    };
+    assert_eq!(totals(SMALLEST).heal, Some(minutes(1, 60)));
+    assert_eq!(totals(&retry("2m..5m")).heal, Some(minutes(2, 5)));
+    assert_eq!(totals(&retry("never")).heal, None);
+    let said = read_with(&retry("often"), &[]).unwrap_err().sentence();
+    assert!(said.contains("feed.totals.parked.retry must be the first and the longest pause"), "{said}");
 }
 
 #[test]

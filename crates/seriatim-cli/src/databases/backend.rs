@@ -10,8 +10,9 @@ use async_trait::async_trait;
 use seriatim::backend::Dialect;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
+use seriatim::order::GateState;
 use seriatim::queue::Queue;
-use seriatim::source::{Blocker, Install, Shape};
+use seriatim::source::{Blocker, Install, Shape, Watching};
 use seriatim::{FeedName, Store};
 
 use crate::commands::once::Form;
@@ -75,8 +76,26 @@ pub trait Backend: Any + Debug + Display + Send + Sync {
     /// The text that makes what the ledger needs, in this form.
     async fn ledger_script(&self, form: Form) -> Result<String>;
 
+    /// The state of the gate of this name. What it needs is made.
+    async fn gate(&self, _: &FeedName) -> Result<Arc<dyn GateState>> {
+        Err(Error::failed(format!("{} keeps no gates", self.name()))
+            .help("name a store in SQLite, PostgreSQL or Redis"))
+    }
+
+    /// The SQL that makes what gates need.
+    async fn gate_script(&self) -> Result<String> {
+        Err(Error::usage(format!(
+            "{} has no SQL to print: the first use of a gate makes all that it needs",
+            self.name()
+        )))
+    }
+
     /// Fails with what keeps it from being a source.
     async fn check_source(&self) -> Result<()>;
+
+    /// Takes out all that Seriatim has made here, with everything that is in it, and says what that was; `None` when there was nothing. What
+    /// has to go first, `force` does not wait for.
+    async fn purge(&self, place: Place, force: bool) -> Result<Option<String>>;
 
     /// The same database with at most so many connections, where connections can be bounded.
     fn with_connections(&self, _most: usize) -> Option<Result<Database, String>> {
@@ -99,15 +118,39 @@ pub trait Backend: Any + Debug + Display + Send + Sync {
     }
 }
 
+/// What a database is in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Only the store: it may have been made for that.
+    Store,
+    /// A source, and possibly the store too.
+    Source,
+}
+
 /// A database whose rows can be watched.
 #[async_trait]
 pub trait SourceBackend: Backend {
     /// The SQL that filters are written in.
     fn dialect(&self) -> Dialect;
 
+    /// The name of the database on its server, for envelopes.
+    fn database_name(&self) -> String {
+        String::new()
+    }
+
+    /// The schema of tables that are named without one, where there are schemas.
+    fn default_schema(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Why a journal cannot chain changes by another key than the primary one, if it cannot.
     fn no_chain_by_key(&self) -> Option<&'static str> {
         None
+    }
+
+    /// Whether its own log can be read.
+    fn has_log(&self) -> bool {
+        false
     }
 
     /// Fails when there is nothing where the source should be, as far as that can be told without connecting.
@@ -117,6 +160,12 @@ pub trait SourceBackend: Backend {
 
     /// The feed's capture. Nothing is opened before it is used.
     fn capture(&self, feed: &FeedConfig) -> Arc<dyn Install>;
+
+    /// All consumers in the source's books, of all feeds and stores.
+    async fn watchings(&self) -> Result<Vec<Watching>>;
+
+    /// Takes a consumer out of the books, with what was installed for it alone.
+    async fn end_watching(&self, watching: &Watching) -> Result<()>;
 
     /// Whether the SQL can be run for the feed's changes: it is prepared, and its parameters are columns of the table.
     async fn check_sql(&self, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<()>;
@@ -128,11 +177,27 @@ pub trait SourceBackend: Backend {
 /// A database that has queues.
 #[async_trait]
 pub trait QueueBackend: Backend {
+    /// In which state the place of queues is, or what keeps it from being one.
+    async fn check_queues(&self) -> Result<&'static str> {
+        self.check_source().await.map(|()| "is there")
+    }
+
     /// The queue, for producers and workers. What it needs is made.
     async fn queue(&self, queue: &QueueConfig) -> Result<Arc<dyn Queue>>;
 
     /// The queue of this name if there is one.
     async fn existing_queue(&self, name: &FeedName) -> Result<Option<Arc<dyn Queue>>>;
+
+    /// The queue if there is one, with all that the configuration says of it.
+    async fn existing(&self, queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
+        self.existing_queue(&queue.name).await
+    }
+
+    /// Takes over what workers of another program left, and says what.
+    async fn adopt(&self, queue: &QueueConfig) -> Result<Vec<String>> {
+        let what = format!("feed {}: {} has no workers of another program", queue.name, self.name());
+        Err(Error::usage(what).help("only queues in Redis can have been worked on by others"))
+    }
 }
 
 /// A back end's store, with the capabilities that only some stores have.

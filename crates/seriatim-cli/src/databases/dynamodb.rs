@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seriatim::once::Ledger;
+use seriatim::source::Blocker;
 use seriatim_dynamodb::{Address, DynamoDbLedger, DynamoDbStore, Table};
 
 use super::backend::BackendStore;
-use super::{Backend, Kind, OpenStore};
+use super::{Backend, Kind, OpenStore, Place};
 use crate::commands::once::Form;
 use crate::error::{Error, Result};
 
@@ -36,7 +37,12 @@ impl fmt::Display for DynamoDb {
     }
 }
 
-impl BackendStore for DynamoDbStore {}
+#[async_trait]
+impl BackendStore for DynamoDbStore {
+    async fn risks(&self) -> Vec<Blocker> {
+        DynamoDbStore::risks(self).await
+    }
+}
 
 #[async_trait]
 impl Backend for DynamoDb {
@@ -91,6 +97,20 @@ impl Backend for DynamoDb {
                 Err(Error::usage("DynamoDB speaks no SQL: use --print cloudformation or --print terraform"))
             }
         }
+    }
+
+    /// The table itself stays: it was made, with its rights and its alarms, for more than this config.
+    async fn purge(&self, _: Place, _: bool) -> Result<Option<String>> {
+        if !self.table().is_there().await? {
+            return Ok(None);
+        }
+        let store = DynamoDbStore::with_client(&self.0.client(), self.0.table()).await?;
+        let purged = store.purge().await?;
+        let left = match purged.signals_left {
+            true => "; the signals of `once` are left in it: delete the table to forget them",
+            false => "; the table is empty and can be deleted",
+        };
+        Ok((purged.items > 0).then(|| format!("{} items removed{left}", purged.items)))
     }
 
     async fn check_source(&self) -> Result<()> {

@@ -13,9 +13,11 @@ mod sqlite;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use seriatim::FeedName;
 use seriatim::backend::Asked;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
+use seriatim::order::GateState;
 use seriatim::queue::Queue;
 use seriatim::source::Install;
 
@@ -23,7 +25,7 @@ use crate::config::{FeedConfig, QueueConfig};
 use crate::error::{Error, Result};
 use crate::setup::Guarantee;
 
-pub use backend::{Address, Backend, Database, Kind, OpenStore, QueueBackend, SourceBackend, Sql};
+pub use backend::{Address, Backend, Database, Kind, OpenStore, Place, QueueBackend, SourceBackend, Sql};
 
 /// All kinds of databases.
 pub const KINDS: [Kind; 4] = [sqlite::KIND, postgres::KIND, redis::KIND, dynamodb::KIND];
@@ -61,6 +63,11 @@ pub async fn existing_ledger(store: &Database) -> Result<Option<Arc<dyn Ledger>>
     store.existing_ledger().await.map_err(about_store)
 }
 
+/// The state of the gate of this name in the store. What it needs is made.
+pub async fn gate(store: &Database, name: &FeedName) -> Result<Arc<dyn GateState>> {
+    store.gate(name).await.map_err(about_store)
+}
+
 fn about_store(error: Error) -> Error {
     error.about("store")
 }
@@ -82,7 +89,7 @@ pub async fn queue(queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
 
 /// The queue if there is one. Makes nothing.
 pub async fn existing_queue(queue: &QueueConfig) -> Result<Option<Arc<dyn Queue>>> {
-    queue.database.existing_queue(&queue.name).await.map_err(|error| about_queue(queue, error))
+    queue.database.existing(queue).await.map_err(|error| about_queue(queue, error))
 }
 
 fn about_queue(queue: &QueueConfig, error: Error) -> Error {

@@ -10,17 +10,18 @@ use seriatim::FeedName;
 use seriatim::backend::Dialect;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
+use seriatim::order::GateState;
 use seriatim::queue::Queue;
-use seriatim::source::{Install, Shape, Start};
+use seriatim::source::{Install, Shape, Start, Watching};
 use seriatim_postgres::{
-    Capture, Database, PostgresError, PostgresLedger, PostgresQueue, PostgresStore, Source, SqlEffect,
-    SqlProblem, WindowCapture, in_transaction,
+    Capture, Database, LogsByHand, PostgresError, PostgresGateState, PostgresLedger, PostgresQueue,
+    PostgresStore, Purged, Source, SqlEffect, SqlProblem, WindowCapture, in_transaction,
 };
 
 use super::backend::BackendStore;
-use super::{Address, Backend, Kind, OpenStore, QueueBackend, SourceBackend, Sql, asked};
+use super::{Address, Backend, Kind, OpenStore, Place, QueueBackend, SourceBackend, Sql, asked};
 use crate::commands::once::Form;
-use crate::config::{CaptureKind, FeedConfig, QueueConfig, WindowConfig};
+use crate::config::{CaptureKind, FeedConfig, QueueConfig, WalConfig, WindowConfig};
 use crate::error::{Error, Result};
 
 pub const KIND: Kind = Kind { schemes: &["postgres", "postgresql"], read };
@@ -61,7 +62,16 @@ impl Backend for Postgres {
     }
 
     async fn open_store(&self) -> Result<OpenStore> {
-        PostgresStore::on(self.0.clone()).await.map(OpenStore::new).map_err(unusable)
+        let store = PostgresStore::on(self.0.clone()).await.map_err(unusable)?;
+        // The functions for other languages come with the store, where its role may make them.
+        let made = async {
+            PostgresLedger::on(self.0.clone()).await?;
+            PostgresGateState::make(&self.0).await
+        };
+        if let Err(error) = made.await {
+            tracing::debug!("the SQL functions of `once` and of gates are not installed: {error}");
+        }
+        Ok(OpenStore::new(store))
     }
 
     async fn existing_store(&self) -> Result<Option<OpenStore>> {
@@ -103,8 +113,34 @@ impl Backend for Postgres {
         }
     }
 
+    async fn gate(&self, name: &FeedName) -> Result<Arc<dyn GateState>> {
+        Ok(Arc::new(PostgresGateState::open(self.0.clone(), name).await.map_err(unusable)?))
+    }
+
+    async fn gate_script(&self) -> Result<String> {
+        PostgresGateState::script(&self.0).await.map_err(unusable)
+    }
+
     async fn check_source(&self) -> Result<()> {
         self.0.client().await.map(drop).map_err(unusable)
+    }
+
+    async fn purge(&self, _: Place, force: bool) -> Result<Option<String>> {
+        let by_hand = if force { LogsByHand::Drop } else { LogsByHand::Keep };
+        let schema = self.0.schema();
+        match seriatim_postgres::purge(&self.0, by_hand).await.map_err(unusable)? {
+            Purged::NotThere => Ok(None),
+            Purged::Gone => Ok(Some(format!("schema {schema} dropped, with its triggers"))),
+            Purged::SharedSchema => Err(Error::failed(format!(
+                "{self}: Seriatim's tables are in the schema {schema}, which has others in it, too"
+            ))
+            .help("drop them by hand: `seriatim watch --print` and `once init --print sql` name them")),
+            Purged::ByHand(tables) => Err(Error::failed(format!(
+                "{self}: logs that were made by SQL may have readers that nobody knows here: {}",
+                tables.join(", ")
+            ))
+            .help(format!("drop them first with `select {schema}.log_drop('TABLE')`, or use --force"))),
+        }
     }
 
     fn with_connections(&self, most: usize) -> Option<Result<super::Database, String>> {
@@ -130,6 +166,15 @@ impl Backend for Postgres {
 
 #[async_trait]
 impl SourceBackend for Postgres {
+    fn database_name(&self) -> String {
+        let named = self.0.name().strip_prefix("database ").and_then(|name| name.split_once(" on "));
+        named.map_or(String::new(), |(database, _)| database.to_owned())
+    }
+
+    fn default_schema(&self) -> Option<&'static str> {
+        Some("public")
+    }
+
     fn dialect(&self) -> Dialect {
         Dialect::Postgres
     }
@@ -141,11 +186,23 @@ impl SourceBackend for Postgres {
         )
     }
 
+    fn has_log(&self) -> bool {
+        true
+    }
+
     fn capture(&self, feed: &FeedConfig) -> Arc<dyn Install> {
         match &feed.window {
             Some(settings) => Arc::new(window(&self.0, feed, settings)),
-            None => Arc::new(by_triggers(&self.0, feed)),
+            None => Arc::new(of_table(&self.0, feed)),
         }
+    }
+
+    async fn watchings(&self) -> Result<Vec<Watching>> {
+        Ok(source(&self.0).watchings().await?)
+    }
+
+    async fn end_watching(&self, watching: &Watching) -> Result<()> {
+        Ok(source(&self.0).end(watching).await?)
     }
 
     async fn check_sql(&self, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<()> {
@@ -178,10 +235,14 @@ impl QueueBackend for Postgres {
     }
 }
 
-fn by_triggers(database: &Database, feed: &FeedConfig) -> Capture {
+fn of_table(database: &Database, feed: &FeedConfig) -> Capture {
     let source = source(database);
     let capture = match feed.capture {
         CaptureKind::Log => source.log(&feed.table),
+        CaptureKind::Wal => {
+            let WalConfig { slot, publication } = feed.wal.clone().unwrap_or_default();
+            source.wal(&feed.table).slot_names(slot, publication)
+        }
         _ => source.journal(&feed.table),
     };
     let capture = capture.asked(asked(feed));
@@ -214,7 +275,11 @@ fn source(database: &Database) -> Source {
 async fn effect(database: &Database, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<SqlEffect> {
     let types = match &feed.window {
         Some(settings) => window(database, feed, settings).column_types().await?,
-        None => by_triggers(database, feed).column_types().await?,
+        None => {
+            let capture = of_table(database, feed);
+            capture.refuse_unlogged(sql.sql, sql.delete).await?;
+            capture.column_types().await?
+        }
     };
     let effect = SqlEffect::new(sql.sql, sql.delete).for_columns(shape.columns.len());
     effect.with_types(database, &types).await.map_err(unusable)

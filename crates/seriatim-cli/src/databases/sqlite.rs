@@ -10,15 +10,16 @@ use seriatim::FeedName;
 use seriatim::backend::Dialect;
 use seriatim::handler::Handling;
 use seriatim::once::Ledger;
+use seriatim::order::GateState;
 use seriatim::queue::Queue;
-use seriatim::source::{Install, Shape};
+use seriatim::source::{Install, Shape, Watching};
 use seriatim_sqlite::{
-    Source, SqlEffect, SqlProblem, SqliteError, SqliteLedger, SqliteQueue, SqliteStore, WindowCapture,
-    in_transaction,
+    Source, SqlEffect, SqlProblem, SqliteError, SqliteGateState, SqliteLedger, SqliteQueue, SqliteStore,
+    WindowCapture, in_transaction,
 };
 
 use super::backend::BackendStore;
-use super::{Address, Backend, Database, Kind, OpenStore, QueueBackend, SourceBackend, Sql, asked};
+use super::{Address, Backend, Database, Kind, OpenStore, Place, QueueBackend, SourceBackend, Sql, asked};
 use crate::commands::once::Form;
 use crate::config::{CaptureKind, FeedConfig, QueueConfig, WindowConfig};
 use crate::error::{Error, Result};
@@ -111,6 +112,11 @@ impl Backend for Sqlite {
         }
     }
 
+    async fn gate(&self, name: &FeedName) -> Result<Arc<dyn GateState>> {
+        let opened = SqliteGateState::open(&self.path, name).await;
+        Ok(Arc::new(opened.map_err(|error| self.unusable(&error))?))
+    }
+
     async fn check_source(&self) -> Result<()> {
         let path = &self.path;
         if !path.exists() {
@@ -124,6 +130,15 @@ impl Backend for Sqlite {
         self.writable()
     }
 
+    async fn purge(&self, place: Place, _: bool) -> Result<Option<String>> {
+        let purged = seriatim_sqlite::purge(&self.path).await.map_err(|error| self.unusable(&error))?;
+        if place == Place::Store && purged.is_empty {
+            self.remove();
+            return Ok(Some("removed: nothing else was in it".to_owned()));
+        }
+        Ok((purged.objects > 0).then(|| format!("{} tables and triggers taken out", purged.objects)))
+    }
+
     fn source(self: Arc<Self>) -> Option<Arc<dyn SourceBackend>> {
         Some(self)
     }
@@ -135,6 +150,10 @@ impl Backend for Sqlite {
 
 #[async_trait]
 impl SourceBackend for Sqlite {
+    fn database_name(&self) -> String {
+        self.path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     fn dialect(&self) -> Dialect {
         Dialect::Sqlite
     }
@@ -163,6 +182,14 @@ impl SourceBackend for Sqlite {
         })
     }
 
+    async fn watchings(&self) -> Result<Vec<Watching>> {
+        Ok(Source::new(&self.path).watchings().await?)
+    }
+
+    async fn end_watching(&self, watching: &Watching) -> Result<()> {
+        Ok(Source::new(&self.path).end(watching).await?)
+    }
+
     async fn check_sql(&self, feed: &FeedConfig, sql: Sql<'_>, shape: &Shape) -> Result<()> {
         let effect = SqlEffect::new(sql.sql, sql.delete);
         let checked = effect.check(&self.path, &shape.columns, &shape.key).await;
@@ -181,6 +208,14 @@ impl SourceBackend for Sqlite {
 
 #[async_trait]
 impl QueueBackend for Sqlite {
+    async fn check_queues(&self) -> Result<&'static str> {
+        if self.path.exists() || !folder_of(&self.path).is_dir() {
+            return self.check_source().await.map(|()| "is there");
+        }
+        self.writable()?;
+        Ok("will be made by the first push or `run`")
+    }
+
     async fn queue(&self, queue: &QueueConfig) -> Result<Arc<dyn Queue>> {
         let opened = SqliteQueue::open(&self.path, &queue.name).await;
         let opened = opened.map_err(|error| self.unusable(&error))?;
@@ -206,6 +241,16 @@ impl Sqlite {
         match error.remedy() {
             Some(remedy) => failed.help(remedy),
             None => failed.passing(),
+        }
+    }
+
+    /// Removes the file, with what SQLite keeps beside it.
+    fn remove(&self) {
+        for end in ["", "-wal", "-shm", "-journal"] {
+            let mut file = self.path.clone().into_os_string();
+            file.push(end);
+            // Not all of them are there.
+            drop(std::fs::remove_file(file));
         }
     }
 

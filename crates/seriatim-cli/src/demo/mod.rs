@@ -105,7 +105,7 @@ impl Demo {
         self.watch(&store, &notes, Some(&writers), title, length.mul_f64(0.35)).await?;
         let now = self.began.elapsed();
         self.hosts[1].kill(now)?;
-        let title = "host-2 was killed with -9: the others take its partitions";
+        let title = "host-2 was killed with -9: others take over";
         self.watch(&store, &notes, Some(&writers), title, length.mul_f64(0.65)).await?;
         self.hosts.push(DemoHost::start("host-4", &self.folder)?);
         let title = "host-4 has joined: partitions are handed over";

@@ -63,9 +63,12 @@ impl Picture {
         if self.drawn > 0 {
             write!(out, "\x1b[{}A", self.drawn)?;
         }
+        // A line that is too long for the terminal is cut: a wrapped one would be two, and the next picture off its place.
+        write!(out, "\x1b[?7l")?;
         for line in &lines {
             writeln!(out, "\x1b[2K{line}")?;
         }
+        write!(out, "\x1b[?7h")?;
         out.flush()?;
         self.drawn = lines.len();
         Ok(())
@@ -98,13 +101,8 @@ impl Scene<'_> {
             String::new(),
             format!("  {}  {}", styled(TITLE, format!("{:>4.1} s", self.at.as_secs_f64())), self.title),
             String::new(),
-            format!(
-                "  committed {:>8}   handled {:>8}   behind {:>6}   {:>6} changes/s",
-                grouped(self.committed),
-                grouped(self.handled),
-                grouped(behind),
-                grouped(self.rate)
-            ),
+            format!("  committed {:>8}   handled {:>8}", grouped(self.committed), grouped(self.handled)),
+            format!("  behind    {:>8}   {:>6} changes/s", grouped(behind), grouped(self.rate)),
             String::new(),
             format!("  partitions  {}", self.partitions()),
         ];
@@ -115,8 +113,8 @@ impl Scene<'_> {
 
     fn partitions(&self) -> String {
         let cell = |owner: &Option<String>| match owner.as_deref().and_then(|name| self.index_of(name)) {
-            Some(index) => styled(colour(index), format!("{:>2} ", index + 1)),
-            None => styled(FAINT, " · "),
+            Some(index) => styled(colour(index), format!("{:>2}", index + 1)),
+            None => styled(FAINT, " ·"),
         };
         self.owners.iter().map(cell).collect()
     }
@@ -146,4 +144,29 @@ impl Scene<'_> {
 
 fn colour(index: usize) -> Style {
     COLOURS[index % COLOURS.len()].on_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_fits_into_sixty_columns() {
+        let hosts = [];
+        let scene = Scene {
+            at: Duration::from_secs(59),
+            title: "host-2 was killed with -9: others take over",
+            owners: vec![None; 16],
+            hosts: &hosts,
+            committed: 1_234_567,
+            handled: 1_234_000,
+            rate: 123_456,
+        };
+        for line in scene.lines() {
+            let mut plain = anstream::StripStream::new(Vec::new());
+            plain.write_all(line.as_bytes()).unwrap();
+            let line = String::from_utf8(plain.into_inner()).unwrap();
+            assert!(line.chars().count() < 60, "{line:?}");
+        }
+    }
 }

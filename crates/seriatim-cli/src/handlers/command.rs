@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use seriatim::source::Blocker;
 use seriatim_handlers::{CommandSettings, Guarantee, Sink, command};
 use tokio::sync::Notify;
 
@@ -52,7 +53,7 @@ fn read(section: &Section<'_>, setting: &Setting<'_>) -> Result<Arc<dyn SinkSett
 
 #[async_trait]
 impl SinkSettings for Command {
-    fn guarantee(&self) -> Guarantee {
+    async fn guarantee(&self, _: &Place<'_>) -> Guarantee {
         command::Command::guarantee()
     }
 
@@ -72,7 +73,22 @@ impl SinkSettings for Command {
         found.map(drop).map_err(|problem| Error::failed(problem.to_string()).help(help))
     }
 
-    fn open(&self, place: &Place<'_>, _: &Arc<Notify>) -> Result<Arc<dyn Sink>> {
+    fn warnings(&self, place: &Place<'_>) -> Vec<Blocker> {
+        let folder = folder(place.config);
+        let missing =
+            self.command.iter().skip(1).filter(|word| is_script(word) && !folder.join(word).is_file());
+        let warning = |script: &String| Blocker {
+            what: format!("there is no file {script} in {}", folder.display()),
+            remedy: format!(
+                "mend feed.{}.handler.command: paths are relative to the config file",
+                place.feed
+            ),
+            ..Blocker::default()
+        };
+        missing.map(warning).collect()
+    }
+
+    async fn open(&self, place: &Place<'_>, _: &Arc<Notify>) -> Result<Arc<dyn Sink>> {
         Ok(Arc::new(command::Command::new(CommandSettings {
             feed: place.feed.clone(),
             command: self.command.clone(),
@@ -81,8 +97,20 @@ impl SinkSettings for Command {
             ahead: AHEAD.max(place.handler.batch),
             timeout: place.handler.timeout,
             withheld: children::withheld(place.config, &self.environment),
+            envelope: place.envelope(),
+            launcher: children::launcher(),
         })))
     }
+}
+
+/// What files of programs that others run are called.
+const SCRIPTS: [&str; 14] =
+    ["py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "sh", "jar", "lua", "exs", "tcl", "r"];
+
+/// Whether a word of a command looks like the file that is to be run.
+fn is_script(word: &str) -> bool {
+    let end = Path::new(word).extension().and_then(|end| end.to_str()).map(str::to_lowercase);
+    !word.starts_with('-') && end.is_some_and(|end| SCRIPTS.contains(&end.as_str()))
 }
 
 /// The config file's folder: what a command's paths are relative to.

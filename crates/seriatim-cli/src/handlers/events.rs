@@ -19,6 +19,7 @@ use seriatim::{Change, Context, Epoch, Failure, FeedName, Op, Partition, Positio
 use crate::config::QueueConfig;
 
 /// Hands each event to a handler, as a change of op `event`.
+#[derive(Clone)]
 pub struct HandledEvents {
     feed: FeedName,
     handler: Arc<dyn Handler>,

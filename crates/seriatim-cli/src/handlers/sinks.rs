@@ -5,15 +5,32 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seriatim::FeedName;
-use seriatim_handlers::{Guarantee, Sink};
+use seriatim::source::Blocker;
+use seriatim_handlers::{Envelope, Guarantee, Origin, Sink};
 use tokio::sync::Notify;
 
-use super::{command, stdout, webhook};
-use crate::config::{Config, HandlerConfig, Section, Setting};
+use super::{command, redis_stream, stdout, webhook};
+use crate::config::{CaptureKind, Config, HandlerConfig, Section, Setting};
 use crate::error::Result;
 
 /// All sinks, in the order in which the program names them.
-pub const SINKS: [SinkKind; 3] = [command::SINK, webhook::SINK, stdout::SINK];
+pub const SINKS: [SinkKind; 5] = [command::SINK, webhook::SINK, stdout::SINK, redis_stream::SINK, NATS];
+
+/// Known to every build, so that one without it says so.
+const NATS: SinkKind = SinkKind {
+    key: "nats",
+    example: r#"nats = "…""#,
+    settings: &["url", "url_env", "credentials"],
+    sections: &[],
+    #[cfg(feature = "nats")]
+    read: super::nats::read,
+    #[cfg(not(feature = "nats"))]
+    read: |_, setting| {
+        Err(setting
+            .wrong("needs NATS, which this build has not")
+            .help("build it with `cargo build --release --features nats`"))
+    },
+};
 
 /// One kind of sink, as `[feed.X.handler]` has it.
 pub struct SinkKind {
@@ -32,8 +49,8 @@ pub struct SinkKind {
 /// The settings of one sink.
 #[async_trait]
 pub trait SinkSettings: Debug + Send + Sync {
-    /// What the sink promises by itself.
-    fn guarantee(&self) -> Guarantee;
+    /// What the sink promises for this feed, as far as is known: a target that is away cannot be asked.
+    async fn guarantee(&self, place: &Place<'_>) -> Guarantee;
 
     /// The sizes of batches and the number of calls at the same time, where nobody says.
     fn batch_and_concurrency(&self) -> (u32, u32) {
@@ -45,9 +62,19 @@ pub trait SinkSettings: Debug + Send + Sync {
         true
     }
 
-    /// The variable of the environment that has a secret of it.
-    fn secret_variable(&self) -> Option<&str> {
-        None
+    /// Whether the sink knows the changes that it holds. Then a rewind begins another generation of them.
+    fn remembers(&self) -> bool {
+        false
+    }
+
+    /// Whether messages have headers, for attributes of CloudEvents in the binary mode.
+    fn has_headers(&self) -> bool {
+        false
+    }
+
+    /// The variables of the environment that have secrets of it.
+    fn secret_variables(&self) -> Vec<&str> {
+        Vec::new()
     }
 
     /// Whether it is set up rightly. Whether its target is there does not matter yet: it may come.
@@ -56,8 +83,20 @@ pub trait SinkSettings: Debug + Send + Sync {
     /// Whether its target is there.
     async fn reach(&self, place: &Place<'_>) -> Result<()>;
 
+    /// Settings of its target under which it can lose what it acknowledged.
+    async fn risks(&self, place: &Place<'_>) -> Vec<Blocker> {
+        let _ = place;
+        Vec::new()
+    }
+
+    /// What is odd about its settings, and may be meant so.
+    fn warnings(&self, place: &Place<'_>) -> Vec<Blocker> {
+        let _ = place;
+        Vec::new()
+    }
+
     /// The sink itself. `closed` is told when nobody reads what it writes any more.
-    fn open(&self, place: &Place<'_>, closed: &Arc<Notify>) -> Result<Arc<dyn Sink>>;
+    async fn open(&self, place: &Place<'_>, closed: &Arc<Notify>) -> Result<Arc<dyn Sink>>;
 }
 
 /// What a sink is for.
@@ -69,4 +108,33 @@ pub struct Place<'a> {
     pub handler: &'a HandlerConfig,
     /// All settings.
     pub config: &'a Config,
+}
+
+impl Place<'_> {
+    /// The form in which the changes leave.
+    pub fn envelope(&self) -> Envelope {
+        Envelope::new(self.handler.format, self.origin()).in_mode(self.handler.mode)
+    }
+
+    /// Whether a later change of an object always has a greater id: then a sink can tell by it what it holds.
+    pub fn ids_rise(&self) -> bool {
+        let capture = self.config.feeds.get(self.feed).map(|feed| feed.capture);
+        matches!(capture, Some(CaptureKind::Journal | CaptureKind::Log))
+    }
+
+    /// Where the changes come from, in Debezium's words.
+    fn origin(&self) -> Origin {
+        let Some(feed) = self.config.feeds.get(self.feed) else { return Origin::default() };
+        let (schema, table) = match feed.table.split_once('.') {
+            Some((schema, table)) => (Some(schema.to_owned()), table.to_owned()),
+            None => (None, feed.table.clone()),
+        };
+        Origin {
+            connector: feed.database.name().to_lowercase(),
+            name: feed.source.clone(),
+            db: feed.database.database_name(),
+            schema: schema.or_else(|| feed.database.default_schema().map(str::to_owned)),
+            table,
+        }
+    }
 }

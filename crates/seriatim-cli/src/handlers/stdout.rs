@@ -22,7 +22,7 @@ struct ToStdout;
 
 #[async_trait]
 impl SinkSettings for ToStdout {
-    fn guarantee(&self) -> Guarantee {
+    async fn guarantee(&self, _: &Place<'_>) -> Guarantee {
         Stdout::guarantee()
     }
 
@@ -38,7 +38,7 @@ impl SinkSettings for ToStdout {
         Ok(())
     }
 
-    fn open(&self, _: &Place<'_>, closed: &Arc<Notify>) -> Result<Arc<dyn Sink>> {
-        Ok(Arc::new(Stdout::new(Arc::clone(closed))))
+    async fn open(&self, place: &Place<'_>, closed: &Arc<Notify>) -> Result<Arc<dyn Sink>> {
+        Ok(Arc::new(Stdout::new(Arc::clone(closed)).in_form(place.envelope())))
     }
 }

@@ -27,7 +27,7 @@ struct Webhook {
     /// Headers of each request.
     headers: Vec<(String, Hidden)>,
     /// What requests are signed with.
-    secret: Option<Secret>,
+    secrets: Vec<Secret>,
 }
 
 /// A text that is never shown.
@@ -60,14 +60,21 @@ fn read(section: &Section<'_>, setting: &Setting<'_>) -> Result<Arc<dyn SinkSett
         webhook::check_header(&name, &text).map_err(|bad| value.wrong(bad))?;
         headers.push((name, Hidden(text)));
     }
-    Ok(Arc::new(Webhook { url, headers, secret: secret(section)? }))
+    Ok(Arc::new(Webhook { url, headers, secrets: secrets(section)? }))
 }
 
-fn secret(section: &Section<'_>) -> Result<Option<Secret>> {
+/// One secret or several, here or in variables.
+fn secrets(section: &Section<'_>) -> Result<Vec<Secret>> {
     match (section.get("secret")?, section.get("secret_env")?) {
-        (None, None) => Ok(None),
-        (Some(secret), None) => Ok(Some(Secret::Here(Hidden(secret.word()?.to_owned())))),
-        (None, Some(variable)) => Ok(Some(Secret::Variable(variable.word()?.to_owned()))),
+        (None, None) => Ok(Vec::new()),
+        (Some(setting), None) => {
+            let secret = |text: String| {
+                webhook::check_secret(&text).map_err(|bad| setting.wrong(bad))?;
+                Ok(Secret::Here(Hidden(text)))
+            };
+            setting.words()?.into_iter().map(secret).collect()
+        }
+        (None, Some(names)) => Ok(names.words()?.into_iter().map(Secret::Variable).collect()),
         (Some(_), Some(variable)) => {
             Err(variable.wrong("cannot be there beside secret").help("remove one of them"))
         }
@@ -91,13 +98,22 @@ impl Secret {
 }
 
 impl Webhook {
-    fn at(&self, Place { feed, handler, .. }: &Place<'_>) -> Result<webhook::Webhook> {
+    fn at(&self, place: &Place<'_>) -> Result<webhook::Webhook> {
+        let Place { feed, handler, .. } = place;
+        let envelope = place.envelope();
+        if envelope.is_binary() && handler.batch != 1 {
+            return Err(Error::usage(format!(
+                "feed.{feed}.handler.cloudevents_mode is \"binary\", and a request of several changes has no headers for each"
+            ))
+            .help("add batch = 1, or use cloudevents_mode = \"structured\""));
+        }
         let settings = WebhookSettings {
             url: self.url.clone(),
             single: handler.batch == 1,
             timeout: handler.timeout,
             headers: self.headers.iter().map(|(name, Hidden(value))| (name.clone(), value.clone())).collect(),
-            secret: self.secret.as_ref().map(|secret| secret.resolve(feed)).transpose()?,
+            envelope,
+            secrets: self.secrets.iter().map(|secret| secret.resolve(feed)).collect::<Result<_>>()?,
         };
         webhook::Webhook::new(settings)
             .map_err(|bad| Error::usage(format!("feed.{feed}.handler.webhook {bad}")))
@@ -106,15 +122,20 @@ impl Webhook {
 
 #[async_trait]
 impl SinkSettings for Webhook {
-    fn guarantee(&self) -> Guarantee {
+    async fn guarantee(&self, _: &Place<'_>) -> Guarantee {
         webhook::Webhook::guarantee()
     }
 
-    fn secret_variable(&self) -> Option<&str> {
-        match &self.secret {
-            Some(Secret::Variable(name)) => Some(name),
-            _ => None,
-        }
+    fn has_headers(&self) -> bool {
+        true
+    }
+
+    fn secret_variables(&self) -> Vec<&str> {
+        let variables = self.secrets.iter().filter_map(|secret| match secret {
+            Secret::Variable(name) => Some(name.as_str()),
+            Secret::Here(_) => None,
+        });
+        variables.collect()
     }
 
     fn check(&self, place: &Place<'_>) -> Result<()> {
@@ -127,7 +148,7 @@ impl SinkSettings for Webhook {
         reached.map_err(|failure| Error::failed(failure.to_string()).help(help))
     }
 
-    fn open(&self, place: &Place<'_>, _: &Arc<Notify>) -> Result<Arc<dyn Sink>> {
+    async fn open(&self, place: &Place<'_>, _: &Arc<Notify>) -> Result<Arc<dyn Sink>> {
         Ok(Arc::new(self.at(place)?))
     }
 }

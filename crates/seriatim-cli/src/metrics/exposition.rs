@@ -20,7 +20,9 @@ type Counter = (&'static str, &'static str, fn(&Counts) -> u64);
 const COUNTERS: [Counter; 8] = [
     ("changes_handled", "Changes that this host has handled", |counts| counts.handled),
     ("attempts_failed", "Calls of the handler that failed", |counts| counts.failed),
-    ("changes_parked", "Changes that this host has parked", |counts| counts.parked),
+    ("changes_parked", "Changes that failed for good and whose objects this host has parked", |counts| {
+        counts.parked
+    }),
     ("changes_skipped", "Changes that were dropped after their last attempt, as asked for", |counts| {
         counts.skipped
     }),
@@ -67,11 +69,38 @@ impl Collector for Feeds {
         let help = "Age of the oldest change that is not yet checkpointed, by the source's clock";
         self.gauge(&mut encoder, "lag", help, Some(&Unit::Seconds), |partition| partition.seconds)?;
         let owned = |partition: &PartitionSnapshot| Some(f64::from(u8::from(partition.owned)));
+        self.feed_gauges(&mut encoder)?;
         self.gauge(&mut encoder, "partition_owned", "Whether any host owns the partition", None, owned)
     }
 }
 
+/// A gauge of one feed, whichever host looks: its name, what it counts, and what it is, where that is known.
+type FeedGauge = (&'static str, &'static str, fn(&FeedSnapshot) -> Option<f64>);
+
+const FEED_GAUGES: [FeedGauge; 3] = [
+    ("parked_objects", "Objects that are parked now, whichever host parked them", |feed| {
+        feed.parked.map(|parked| parked.objects as f64)
+    }),
+    ("parked_changes", "Changes that wait in parked objects now", |feed| {
+        feed.parked.map(|parked| parked.changes as f64)
+    }),
+    ("blocked", "Whether anything holds the feed back now: a pause, its source, its target", |feed| {
+        feed.blocked.map(|blocked| f64::from(u8::from(blocked)))
+    }),
+];
+
 impl Feeds {
+    fn feed_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for (name, help, value) in FEED_GAUGES {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for feed in &self.0 {
+                let Some(value) = value(feed) else { continue };
+                labelled(&mut metric, &[feed.label()], |mut metric| metric.encode_gauge(&value))?;
+            }
+        }
+        Ok(())
+    }
+
     fn latency(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "From a change's commit, by the source's clock, until it was handled, by this host's";
         let unit = Some(&Unit::Seconds);
@@ -123,6 +152,7 @@ fn labelled(
 
 #[cfg(test)]
 mod tests {
+    use super::super::snapshot::ParkedNow;
     use super::*;
     use seriatim::host::Latency;
     use seriatim::{FeedName, Partition};
@@ -148,7 +178,9 @@ mod tests {
         };
         let partitions =
             vec![partition(0, Some(0), Some(0.0)), partition(1, Some(9), None), partition(2, None, None)];
-        FeedSnapshot { name: FeedName::new("totals").unwrap(), counts, latency, partitions }
+        let parked = Some(ParkedNow { objects: 2, changes: 7 });
+        let name = FeedName::new("totals").unwrap();
+        FeedSnapshot { name, counts, latency, parked, blocked: Some(true), partitions }
     }
 
     #[test]
@@ -173,6 +205,9 @@ mod tests {
             r#"seriatim_lag_changes{feed="totals",partition="1"} 9.0"#,
             r#"seriatim_lag_seconds{feed="totals",partition="0"} 0.0"#,
             r#"seriatim_partition_owned{feed="totals",partition="1"} 0.0"#,
+            r#"seriatim_parked_objects{feed="totals"} 2.0"#,
+            r#"seriatim_parked_changes{feed="totals"} 7.0"#,
+            r#"seriatim_blocked{feed="totals"} 1.0"#,
         ] {
             assert!(text.lines().any(|known| known == line), "no {line} in\n{text}");
         }

@@ -1,18 +1,22 @@
-//! Metrics for Prometheus: what this host has done, and how far every partition is behind, whoever owns it.
+//! Metrics for Prometheus: what this host has done, how far every partition is behind, whoever owns it, what is parked and what is blocked
+//! now; and whether the host lives and is ready.
 
 mod exposition;
+mod readiness;
 mod server;
 mod snapshot;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use seriatim::FeedName;
 use seriatim::host::Stats;
 use seriatim::queue::Queue;
 use seriatim::source::Feed;
-use seriatim::{FeedName, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+
+pub use snapshot::Source;
 
 use crate::error::{Error, Result};
 
@@ -36,12 +40,8 @@ pub enum Of {
 pub struct Metrics(JoinHandle<()>);
 
 impl Metrics {
-    /// Serves them at this address. The store is that of the feeds that are no queues.
-    pub async fn serve(
-        address: SocketAddr,
-        store: Option<Arc<dyn Store>>,
-        feeds: Vec<Measured>,
-    ) -> Result<Self> {
+    /// Serves them at this address.
+    pub async fn serve(address: SocketAddr, source: Source) -> Result<Self> {
         let cannot = |error: std::io::Error| {
             Error::failed(format!("metrics cannot be served at {address}: {error}"))
                 .help("give --metrics another address or port; port 0 takes any that is free")
@@ -49,8 +49,7 @@ impl Metrics {
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let bound = listener.local_addr().map_err(cannot)?;
         tracing::info!("metrics at http://{bound}/metrics");
-        let source = Arc::new(snapshot::Source { store, feeds });
-        Ok(Metrics(tokio::spawn(server::run(listener, source))))
+        Ok(Metrics(tokio::spawn(server::run(listener, Arc::new(source)))))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A small HTTP server with one page.
+//! A small HTTP server: the metrics, and whether the host lives and is ready.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -83,12 +83,20 @@ async fn answer(
             Ok(text) => page(StatusCode::OK, exposition::CONTENT_TYPE, text),
             Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", format!("{error}\n")),
         },
-        (_, "/metrics") => {
+        (&Method::GET | &Method::HEAD, "/healthz") => page(StatusCode::OK, "text/plain", "ok\n".to_owned()),
+        (&Method::GET | &Method::HEAD, "/readyz") => match source.not_ready().await {
+            None => page(StatusCode::OK, "text/plain", "ready\n".to_owned()),
+            Some(why) => page(StatusCode::SERVICE_UNAVAILABLE, "text/plain", format!("{why}\n")),
+        },
+        (_, "/metrics" | "/healthz" | "/readyz") => {
             let mut page = page(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET\n".to_owned());
             page.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
             page
         }
-        _ => page(StatusCode::NOT_FOUND, "text/plain", "the metrics are at /metrics\n".to_owned()),
+        _ => {
+            let places = "the metrics are at /metrics, and /healthz and /readyz tell how the host is\n";
+            page(StatusCode::NOT_FOUND, "text/plain", places.to_owned())
+        }
     };
     Ok(page)
 }

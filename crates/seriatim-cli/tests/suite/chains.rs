@@ -158,7 +158,7 @@ fn a_parked_change_keeps_its_place() {
         orders.shop.reconfigure("chain = true", "chain = true\nretry = { attempts = 1 }");
         orders.sql("update orders set amount = 777 where id = 2");
         orders.sql("update orders set amount = 778 where id = 2");
-        orders.shop.run("run --once").expect(0, &[]);
+        orders.shop.run("run --once").expect(1, &["1 object is parked"]);
         orders.shop.run("parked list").expect(0, &["bitter"]);
         orders.shop.reconfigure(refusing, "stdout = true");
         let retried = orders.shop.run("parked retry totals --all").expect(0, &[]).stdout;

@@ -1,8 +1,9 @@
 //! Handlers that are commands: real children that die, hang, babble and close what they should not.
 
 use std::fs;
+use std::time::Duration;
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::handling::{Running, eventually, lines, parked, program, run_once, shop_with};
 use crate::shop::Shop;
@@ -98,7 +99,7 @@ fn a_command_killed_in_the_middle_is_started_again_and_nothing_is_lost() {
 #[test]
 fn a_change_that_kills_every_command_is_parked_and_no_other() {
     let shop = shop("", "sys.exit('cannot bear 2') if key == 2 else ok()");
-    run_once(&shop).expect(0, &["ended with exit status: 1", "its last words: cannot bear 2"]);
+    run_once(&shop).expect(1, &["ended with exit status: 1", "its last words: cannot bear 2"]);
     assert_all_were_handled(&shop);
     assert_eq!(parked(&shop), 1);
 }
@@ -116,7 +117,7 @@ while lines := os.read(0, 65536).splitlines():
     os.write(1, b'{"ok":true}\n' * len(changes))
 "#;
     fs::write(shop.path("handle.py"), script).unwrap();
-    run_once(&shop).expect(0, &["AssertionError: cannot bear 3"]);
+    run_once(&shop).expect(1, &["AssertionError: cannot bear 3"]);
     let status = shop.run("status").expect(0, &[r#"parked {"id":3}"#]).stdout;
     assert_eq!(parked(&shop), 1, "{status}");
 }
@@ -129,7 +130,7 @@ if key == 2:
     time.sleep(1000)
 ok()"#;
     let shop = shop("timeout = \"1s\"", body);
-    run_once(&shop).expect(0, &["did not answer change", "within 1s and was killed"]);
+    run_once(&shop).expect(1, &["did not answer change", "within 1s and was killed"]);
     assert_all_were_handled(&shop);
     assert_eq!(parked(&shop), 1);
     let grandchildren = lines(&shop, "grandchildren");
@@ -176,7 +177,7 @@ else: ok()"#;
 #[test]
 fn what_is_no_answer_fails_the_change_it_answers() {
     let shop = shop("", "say('hello there') if key == 2 else ok()");
-    run_once(&shop).expect(0, &[r#"answered "hello there" to change"#, "belongs on its standard error"]);
+    run_once(&shop).expect(1, &[r#"answered "hello there" to change"#, "belongs on its standard error"]);
     assert_all_were_handled(&shop);
     assert_eq!(parked(&shop), 1);
 }
@@ -194,7 +195,7 @@ fn a_command_that_answers_twice_is_found_out() {
 fn an_answer_that_names_another_change_does_not_count() {
     let body = "say(json.dumps({'ok': True, 'id': 4711 if key == 2 else id}))";
     let shop = shop("", body);
-    run_once(&shop).expect(0, &["answered for change 4711 where the answer for change"]);
+    run_once(&shop).expect(1, &["answered for change 4711 where the answer for change"]);
     assert_all_were_handled(&shop);
     assert_eq!(parked(&shop), 1);
 }
@@ -215,7 +216,7 @@ if key == 2: say('{"error":"no stock"}')
 elif key == 3: say('{"error":"no such thing","retry":false}')
 else: ok()"#;
     let shop = shop("", body);
-    run_once(&shop).expect(0, &["no stock", "no such thing"]);
+    run_once(&shop).expect(1, &["no stock", "no such thing"]);
     assert_eq!(parked(&shop), 2);
     let count = |key: &str| keys(&shop).iter().filter(|handled| *handled == key).count();
     assert_eq!((count("1"), count("2"), count("3")), (1, 3, 1));
@@ -400,4 +401,27 @@ fn a_child_that_does_not_look_at_its_input_dies_with_its_host() {
         || left().is_empty(),
         || String::from_utf8_lossy(&left()).into_owned(),
     );
+}
+
+/// The processes that a process has started.
+fn children_of(pid: u32) -> Vec<i32> {
+    let found = std::process::Command::new("pgrep").args(["-P", &pid.to_string()]).output().unwrap().stdout;
+    String::from_utf8(found).unwrap().lines().map(|line| line.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_child_is_killed_with_its_host_by_the_system_itself() {
+    let busy = "ok()\nwhile True: note('busy', time.time()); time.sleep(0.001)";
+    let shop = shop("", busy);
+    let mut running = Running::start(&shop, "run");
+    eventually("it is busy", || !lines(&shop, "busy").is_empty(), || running.log());
+    let child: i32 = lines(&shop, "pids")[0].parse().unwrap();
+    // Nobody is left who could do it in the host's place.
+    for guard in children_of(running.id()).into_iter().filter(|pid| *pid != child) {
+        kill_process(Pid::from_raw(guard).unwrap(), Signal::KILL).unwrap();
+    }
+    running.kill();
+    let died = seriatim::clock::now();
+    eventually("the child is dead", || is_gone(Pid::from_raw(child).unwrap()), || "it works on".to_owned());
+    assert!(died.elapsed() < Duration::from_millis(100), "{:?}", died.elapsed());
 }

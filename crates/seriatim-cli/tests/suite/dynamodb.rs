@@ -109,10 +109,10 @@ fn what_fails_is_parked_retried_and_discarded() {
     let (url, _server) = table();
     let shop = shop(&url);
     fs::write(shop.path("broken"), "").unwrap();
-    run_once(&shop).expect(0, &["3 is broken"]);
+    run_once(&shop).expect(1, &["3 is broken"]);
     assert_eq!(parked(&shop), 1);
     shop.sql("update orders set amount = 7 where id = 3");
-    run_once(&shop).expect(0, &[]);
+    run_once(&shop).expect(1, &["1 object is parked"]);
     shop.run("parked list").expect(0, &["3 is broken"]);
     shop.run("parked discard totals --key {\"id\":3} --reason never").expect(0, &[]);
     fs::remove_file(shop.path("broken")).unwrap();

@@ -53,10 +53,25 @@ pub struct Running {
 
 impl Running {
     pub fn start(shop: &Shop, line: &str) -> Self {
-        let log = shop.path("host.log");
+        Running::start_logged(shop, line, "host.log")
+    }
+
+    /// One of several, with a log of its own.
+    pub fn start_logged(shop: &Shop, line: &str, log: &str) -> Self {
+        let log = shop.path(log);
         let file = fs::File::create(&log).unwrap();
         let child = program(shop, line).stdout(Stdio::null()).stderr(file).spawn().unwrap();
         Running { child, log }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it, as `kill -9` does.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// How much memory it has, in MiB.

@@ -8,6 +8,9 @@ mod server;
 
 mod chaos;
 mod config;
+#[cfg(feature = "nats")]
+mod nats;
+mod sinks;
 mod sources;
 mod feeds;
 mod filters;
@@ -17,17 +20,21 @@ mod hosts;
 mod lost_stores;
 mod leases;
 mod metrics;
+mod operating;
 mod parked;
 mod chains;
 mod queues;
 mod queues_removed;
+mod gates;
 mod side_by_side;
 mod running;
 mod secrets;
 mod command;
 mod webhook;
+mod healing;
 mod comes_again;
 mod postgres;
+mod wal;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
 mod windows;
@@ -35,3 +42,4 @@ mod windows_postgres;
 mod once;
 mod once_feeds;
 mod upgrades;
+mod serve;

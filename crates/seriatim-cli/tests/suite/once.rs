@@ -1,6 +1,7 @@
 //! `seriatim once`, as real processes: many at once, killed with -9, told to stop.
 
 mod edges;
+mod steps;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -10,6 +11,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use seriatim::clock;
 
 use crate::shop::{Ran, Shop, finish};
+pub use steps::{
+    a_caller_that_is_killed_leaves_a_claim_that_times_out, a_failed_attempt_is_given_back_at_once,
+    a_program_does_the_work_between_start_and_complete,
+    a_run_that_must_not_be_repeated_is_unknown_to_the_next_caller, an_attempt_that_beats_outlives_its_time,
+    an_attempt_that_timed_out_no_longer_counts, of_many_callers_at_once_one_runs,
+};
 
 /// A folder, and the store whose ledger is used.
 pub struct Place {
@@ -260,6 +267,13 @@ macro_rules! all_on {
             what_is_remembered_is_shown_and_forgotten,
             an_expired_signal_runs_again,
             an_unknown_run_waits_for_somebody_to_resolve_it,
+            a_program_does_the_work_between_start_and_complete,
+            an_attempt_that_timed_out_no_longer_counts,
+            an_attempt_that_beats_outlives_its_time,
+            a_failed_attempt_is_given_back_at_once,
+            of_many_callers_at_once_one_runs,
+            a_caller_that_is_killed_leaves_a_claim_that_times_out,
+            a_run_that_must_not_be_repeated_is_unknown_to_the_next_caller,
         }
     };
 }

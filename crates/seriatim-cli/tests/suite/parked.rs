@@ -112,21 +112,22 @@ fn before_anything_is_parked_all_commands_say_so() {
 fn what_is_parked_is_listed_by_its_error_and_shown_with_its_tail() {
     let shop = ledger();
     shop.sql("insert into rules values (99); insert into orders values (9, 99)");
-    shop.run("run --once").expect(0, &["parked after 2 attempts"]);
+    shop.run("run --once").expect(1, &["parked after 2 attempts", "3 objects are parked"]);
     shop.sql("update orders set amount = 15 where id = 2");
-    shop.run("run --once").expect(0, &[]);
+    shop.run("run --once").expect(1, &["3 objects are parked"]);
     let list = parked(&shop);
     let of = |id: i64| list.iter().find(|object| object["key"] == json!({ "id": id })).unwrap();
     assert_eq!(list.len(), 3);
     let (two, since) = (of(2), of(2)["since"].as_str().unwrap());
+    let next_try = two["next_try"].as_str().unwrap();
     let expected = json!({"feed": "totals", "partition": two["partition"], "key": {"id": 2}, "waiting": 2,
-        "attempts": 2, "error": "forbidden", "since": since, "state": "parked"});
+        "attempts": 2, "error": "forbidden", "since": since, "state": "parked", "next_try": next_try});
     assert_eq!(*two, expected);
     let people =
         shop.run("parked list totals").expect(0, &["forbidden  3 objects, 4 changes", r#"{"id":4}"#]);
     assert_eq!(people.stdout.matches("forbidden").count(), 1, "one error is said once");
     let shown = shop.run(r#"parked show totals --key {"id":2}"#);
-    let shown = shown.expect(0, &["forbidden", "2 changes wait", r#""amount":13"#, r#""amount":15"#]);
+    let shown = shown.expect(0, &["forbidden", "2 changes kept", r#""amount":13"#, r#""amount":15"#]);
     assert!(shown.stdout.find("13") < shown.stdout.rfind("15"), "in order");
     let json = shop.run(r#"parked show totals --json --key {"id":2}"#).expect(0, &[]).stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -137,15 +138,15 @@ fn what_is_parked_is_listed_by_its_error_and_shown_with_its_tail() {
 #[test]
 fn without_a_host_the_command_itself_tries() {
     let shop = ledger();
-    shop.run("run --once").expect(0, &[]);
+    shop.run("run --once").expect(1, &["2 objects are parked"]);
     shop.sql("update orders set amount = 20 where id = 2; insert into orders values (5, 50)");
-    shop.run("parked retry totals --key 2").expect(1, &["1 objects failed again: forbidden (1)"]);
+    shop.run("parked retry totals --key 2").expect(1, &["1 object failed again: forbidden (1)"]);
     shop.sql("delete from rules where forbidden = 13");
     shop.run("parked retry totals --key 2")
-        .expect(0, &["no host runs it: trying here", "1 objects are handled to the end"]);
+        .expect(0, &["no host runs it: trying here", "1 object is handled to the end"]);
     assert_eq!(amounts(&shop, 2), [13], "what nobody has read yet is not its business");
     assert_eq!((amounts(&shop, 4), amounts(&shop, 5)), (vec![], vec![]));
-    shop.run("run --once").expect(0, &[]);
+    shop.run("run --once").expect(1, &["1 object is parked"]);
     assert_eq!((amounts(&shop, 2), amounts(&shop, 5)), (vec![13, 20], vec![50]), "once each, in order");
     assert_eq!(parked(&shop).len(), 1, "order 4 stays parked");
 }
@@ -175,7 +176,7 @@ fn a_running_host_tries_what_another_process_marks() {
 #[test]
 fn retry_without_waiting_only_marks() {
     let shop = ledger();
-    shop.run("run --once").expect(0, &[]);
+    shop.run("run --once").expect(1, &["2 objects are parked"]);
     shop.run("parked retry totals --all --no-wait").expect(0, &["2 parked objects are to be tried again"]);
     shop.run("parked list").expect(0, &["to be tried again"]);
     shop.sql("delete from rules");
@@ -208,14 +209,14 @@ fn a_discarded_change_is_dropped_for_a_reason_that_is_kept() {
 #[test]
 fn killed_in_the_middle_of_a_retry_nothing_is_doubled() {
     let shop = ledger();
-    shop.run("run --once").expect(0, &[]);
+    shop.run("run --once").expect(1, &["2 objects are parked"]);
     let connection = shop.connect();
     connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
     for amount in 100..600 {
         connection.execute("update orders set amount = ?1 where id = 2", [amount]).unwrap();
     }
     shop.reconfigure("[feed.totals.retry]", "batch = 5\n[feed.totals.retry]");
-    shop.run("run --once").expect(0, &[]);
+    shop.run("run --once").expect(1, &["2 objects are parked"]);
     shop.sql("delete from rules");
     shop.run("parked retry totals --all --no-wait").expect(0, &[]);
     let mut handled = 0;

@@ -13,7 +13,7 @@ use tokio_postgres::{Client, NoTls};
 use crate::shop::{Shop, finish};
 
 /// Watches orders, keeps each customer's total, and notes each change: all in the checkpoint's transaction.
-const LEDGER: &str = r#"store = "URL"
+pub const LEDGER: &str = r#"store = "URL"
 [source.shop]
 url = "URL"
 [feed.totals]
@@ -36,7 +36,7 @@ renew = "300ms"
 expire = "1500ms"
 "#;
 
-const SCHEMA: &str = "
+pub const SCHEMA: &str = "
 create table orders (id bigint generated always as identity primary key, customer text, amount int, revision int);
 create table totals (customer text primary key, amount int);
 create table handled (place bigint generated always as identity primary key, change bigint unique, order_id bigint, revision int);";
@@ -62,19 +62,19 @@ with dice as materialized (select floor(random() * 8)::int as n),
 select (select count(*) from made) + (select count(*) from gone) + (select count(*) from changed)";
 
 /// A folder with a config, and a database of its own on a server.
-struct Fleet {
-    shop: Shop,
-    url: String,
+pub struct Fleet {
+    pub shop: Shop,
+    pub url: String,
     runtime: Runtime,
     client: Client,
 }
 
 impl Fleet {
-    fn new(config: &str) -> Self {
+    pub fn new(config: &str) -> Self {
         Fleet::on(Postgres::shared(), config)
     }
 
-    fn on(server: &Postgres, config: &str) -> Self {
+    pub fn on(server: &Postgres, config: &str) -> Self {
         let url = server.url_of(&server.database().unwrap());
         let shop = Shop::empty();
         shop.configure(&config.replace("URL", &url));
@@ -89,18 +89,18 @@ impl Fleet {
         fleet
     }
 
-    fn sql(&self, sql: &str) {
+    pub fn sql(&self, sql: &str) {
         self.runtime
             .block_on(self.client.batch_execute(sql))
             .unwrap_or_else(|error| panic!("{error:?} in {sql}"));
     }
 
-    fn number(&self, sql: &str) -> i64 {
+    pub fn number(&self, sql: &str) -> i64 {
         self.runtime.block_on(self.client.query_one(sql, &[])).unwrap().get(0)
     }
 
     /// As [`Fleet::number`], through a server that may be down at times.
-    fn number_at_last(&self, sql: &str) -> i64 {
+    pub fn number_at_last(&self, sql: &str) -> i64 {
         let mut found = None;
         until("the server answers", || {
             found = self.runtime.block_on(async {
@@ -113,12 +113,12 @@ impl Fleet {
         found.unwrap()
     }
 
-    fn run(&self, line: &str) -> crate::shop::Ran {
+    pub fn run(&self, line: &str) -> crate::shop::Ran {
         self.shop.run(line)
     }
 
     /// A host whose logs nobody reads, so that they cannot fill a pipe.
-    fn host(&self, name: &str) -> Child {
+    pub fn host(&self, name: &str) -> Child {
         let log =
             std::fs::File::options().create(true).append(true).open(self.shop.path("hosts.log")).unwrap();
         let mut command = self.shop.command(&format!("run --host {name}"));
@@ -127,7 +127,7 @@ impl Fleet {
 
     /// Waits until so many changes are handled; says how things stand when that never comes.
     #[track_caller]
-    fn until_handled(&self, count: u64) {
+    pub fn until_handled(&self, count: u64) {
         let began = seriatim::clock::now();
         while self.handled() < count {
             let log = || std::fs::read_to_string(self.shop.path("hosts.log")).unwrap_or_default();
@@ -143,12 +143,12 @@ impl Fleet {
         }
     }
 
-    fn handled(&self) -> u64 {
+    pub fn handled(&self) -> u64 {
         self.number_at_last("select count(*) from handled") as u64
     }
 
     #[track_caller]
-    fn assert_exact(&self, committed: u64) {
+    pub fn assert_exact(&self, committed: u64) {
         assert_eq!(self.number_at_last(WRONG), 0, "wrong totals, or changes out of order");
         assert_eq!(self.handled(), committed, "every change once");
     }
@@ -161,14 +161,14 @@ async fn connect(url: &str) -> Client {
 }
 
 /// Sessions that change orders until told to stop, and count what they committed.
-struct Writers {
+pub struct Writers {
     stop: Arc<AtomicBool>,
     committed: Arc<AtomicU64>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl Writers {
-    fn start(fleet: &Fleet, sessions: usize) -> Self {
+    pub fn start(fleet: &Fleet, sessions: usize) -> Self {
         let (stop, committed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let threads = (0..sessions).map(|_| {
             let (stop, committed, url) = (Arc::clone(&stop), Arc::clone(&committed), fleet.url.clone());
@@ -178,7 +178,7 @@ impl Writers {
         Writers { stop, committed, threads }
     }
 
-    fn stop(self) -> u64 {
+    pub fn stop(self) -> u64 {
         self.stop.store(true, Ordering::Release);
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
         self.committed.load(Ordering::Acquire)
@@ -213,7 +213,7 @@ async fn write(url: &str, stop: &AtomicBool, committed: &AtomicU64) {
 }
 
 #[track_caller]
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = seriatim::clock::now();
     while !condition() {
         assert!(began.elapsed() < Duration::from_secs(90), "never happened: {what}");
@@ -222,7 +222,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[track_caller]
-fn end(mut process: Child) {
+pub fn end(mut process: Child) {
     kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
     let mut ended = None;
     until("the process ends", || {

@@ -167,7 +167,7 @@ fn status_shows_what_waits_and_who_works() {
         assert_eq!((feed["name"].as_str(), feed["capture"].as_str()), (Some("works"), Some("queue")));
         assert_eq!(feed["guarantee"], "at-least-once");
         assert_eq!(feed["partitions"][0]["lag"]["changes"], 3, "{status}");
-        works.shop.run("status").expect(0, &["feed works  queue", "nobody"]);
+        works.shop.run("status").expect(0, &["works  queue", "nobody"]);
         works.shop.run("run --once").expect(0, &[]);
         works.shop.run("status --json").expect(0, &[r#""lag":{"changes":0,"seconds":0.0}"#]);
     }
@@ -187,7 +187,7 @@ fn a_parked_object_is_shown_retried_and_discarded() {
         works.refuse_poison();
         works.push("work:1", &[r#"{"a":1}"#, r#"{"b":"poison"}"#, r#"{"c":3}"#]).expect(0, &[]);
         works.push("work:2", &["4"]).expect(0, &[]);
-        works.shop.run("run --once").expect(0, &[]);
+        works.shop.run("run --once").expect(1, &["feed works: 1 object is parked"]);
         let ran = works.shop.run("parked list --json").expect(0, &[]);
         let listed: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
@@ -197,12 +197,12 @@ fn a_parked_object_is_shown_retried_and_discarded() {
         works.shop.run("parked show works --key \"work:1\"").expect(0, &["bitter", "2 events wait"]);
         works.shop.run("status").expect(0, &["parked", "bitter"]);
         works.shop.run("status --json").expect(0, &[r#""parked":1"#]);
-        works.shop.run("parked retry works --all").expect(1, &["1 objects failed again: bitter"]);
+        works.shop.run("parked retry works --all").expect(1, &["1 object failed again: bitter"]);
         let key = r#"--key "work:1""#;
         works
             .shop
             .run(&format!("parked discard works {key} --reason spoilt"))
-            .expect(0, &["change 2", "1 later changes go on"]);
+            .expect(0, &["change 2", "1 later change goes on"]);
         works.shop.run(&format!("parked show works {key}")).expect(0, &["discarded at", "spoilt"]);
         works.shop.run("run --once").expect(0, &[]);
         works.shop.run("parked list").expect(0, &["nothing is parked"]);
@@ -216,9 +216,59 @@ fn a_retry_without_a_worker_works_here() {
     for works in Works::everywhere() {
         works.refuse_poison();
         works.push("work:1", &[r#""poison""#, "2"]).expect(0, &[]);
-        works.shop.run("run --once").expect(0, &[]);
+        works.shop.run("run --once").expect(1, &["feed works: 1 object is parked"]);
         works.take_everything();
-        works.shop.run("parked retry works --all").expect(0, &["1 objects are handled to the end"]);
+        works.shop.run("parked retry works --all").expect(0, &["1 object is handled to the end"]);
         works.shop.run("queue inspect works").expect(0, &["nothing is waiting"]);
     }
+}
+
+fn redis(server: &Redis, command: &str) -> String {
+    let mut client = Command::new("redis-cli");
+    let said = client.args(["-u", &server.url()]).args(command.split(' ')).output().unwrap();
+    assert!(said.status.success(), "{said:?}");
+    String::from_utf8(said.stdout).unwrap()
+}
+
+#[test]
+fn a_queue_with_bare_names_goes_on_where_workers_of_another_program_stopped() {
+    let server = Redis::start().unwrap();
+    let shop = Works::at(&format!("{}?prefix=shop", server.url()));
+    shop.reconfigure("limit = 3", "limit = 3\nprefix = \"\"");
+    for command in [
+        "SET next.event.id 7",
+        "SET work:1:event.worker 2",
+        "LPUSH event.worker:2:object work:1",
+        "LPUSH event.worker:2:event {\"n\":1}",
+        "SET event.worker:2:event.id 7",
+        "LPUSH work:1:events {\"n\":2}",
+    ] {
+        redis(&server, command);
+    }
+    shop.run("queue adopt works").expect(0, &["work:1: event 7 of worker 2 is sent next"]);
+    shop.run("queue adopt works").expect(0, &["no worker of another program"]);
+    shop.run("queue push works work:1 {\"n\":3}").expect(0, &[]);
+    assert_eq!(redis(&server, "LLEN work:1:events").trim(), "2");
+    let sent = shop.run("run --once").expect(0, &[]).stdout;
+    let ids: Vec<(u64, u64)> = sent
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|event| (event["id"].as_u64().unwrap(), event["after"]["n"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(ids, [(7, 1), (8, 2), (9, 3)]);
+    shop.run("queue invariants works").expect(0, &[]);
+    shop.run("once start --processor mailer --id 1").expect(0, &["run "]);
+    assert_ne!(redis(&server, "KEYS {shop}:*").trim(), "", "the store has a prefix of its own");
+    assert_eq!(redis(&server, "KEYS {seriatim}:*").trim(), "");
+}
+
+#[test]
+fn two_queues_with_the_same_keys_are_refused() {
+    let shop = Works::at("redis://127.0.0.1:1/");
+    let second = "[feed.other]\nsource = \"shop\"\ncapture = \"queue\"\nprefix = \"{works}:\"\nhandler = { stdout = true }\n[feed.works.retry]";
+    shop.reconfigure("[feed.works.retry]", second);
+    shop.run("check").expect(2, &["has the same keys in Redis"]);
+    let shop = Works::at("sqlite:shop.db");
+    shop.reconfigure("limit = 3", "prefix = \"x\"");
+    shop.run("check").expect(2, &["prefix is for queues in Redis"]);
 }

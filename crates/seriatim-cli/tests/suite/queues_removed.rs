@@ -42,7 +42,7 @@ fn events_of_parked_objects_are_not_dropped_either() {
     for works in Works::everywhere() {
         works.refuse_poison();
         works.push("work:1", &[r#""poison""#]).expect(0, &[]);
-        works.shop.run("run --once").expect(0, &[]);
+        works.shop.run("run --once").expect(1, &["parked"]);
         works.shop.run("unwatch works").expect(1, &["1 events of 1 objects wait in it", "seriatim parked"]);
         works.shop.run("parked list works").expect(0, &["work:1"]);
     }

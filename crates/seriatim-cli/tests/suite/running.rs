@@ -302,7 +302,7 @@ fn a_failing_change_is_parked_and_the_others_are_handled() {
         "insert into orders (customer, amount, revision) values ('a', 1, 1), ('b', 2, 1), ('c', 3, 1);
          create trigger no_b before insert on totals when new.customer = 'b' begin select raise(abort, 'not b'); end;",
     );
-    shop.run("run --once").expect(0, &["parked after 2 attempts", "not b"]);
+    shop.run("run --once").expect(1, &["parked after 2 attempts", "not b", "1 object is parked"]);
     shop.run("status --json").expect(0, &[r#""parked":1"#]);
     assert_eq!(handled(&patient(&shop)), 2);
 }
@@ -401,7 +401,7 @@ fn rewinding_to_the_beginning_lets_parked_objects_go() {
         "insert into orders (customer, amount, revision) values ('a', 1, 1), ('b', 2, 1);
          create trigger no_b before insert on totals when new.customer = 'b' begin select raise(abort, 'not b'); end;",
     );
-    shop.run("run --once").expect(0, &[]);
+    shop.run("run --once").expect(1, &["1 object is parked"]);
     shop.run("status").expect(0, &[r#"parked {"id":2}"#, "not b"]);
     shop.sql("drop trigger no_b; delete from totals; delete from handled");
     shop.run("rewind totals --to now").expect(0, &["1 objects stay parked"]);

@@ -90,7 +90,7 @@ fn an_error_of_the_server_for_one_change_parks_that_one_with_its_words() {
         false => answer(200),
     });
     let shop = in_one_batch(shop_for(&server, ""));
-    run_once(&shop).expect(0, &["/in answered 500 Internal Server Error: no such customer"]);
+    run_once(&shop).expect(1, &["/in answered 500 Internal Server Error: no such customer"]);
     assert_eq!(parked(&shop), 1);
     assert_eq!(all_ids(&server.accepted()).len(), 2, "the others are done");
 }
@@ -157,7 +157,7 @@ fn what_the_server_will_never_accept_is_parked_at_once() {
         false => answer(200),
     });
     let shop = shop_for(&server, "batch = 1");
-    run_once(&shop).expect(0, &["answered 422 Unprocessable Entity: amounts must be odd"]);
+    run_once(&shop).expect(1, &["answered 422 Unprocessable Entity: amounts must be odd"]);
     assert_eq!((parked(&shop), server.requests().len()), (1, 3));
 }
 
@@ -268,4 +268,66 @@ fn a_host_killed_before_its_checkpoint_is_followed_by_the_same_ids() {
     assert_eq!(keys(&requests)[0], keys(&requests)[1]);
     let epochs: Vec<&str> = requests.iter().map(|request| request.header("seriatim-epoch")).collect();
     assert_eq!(epochs, ["1", "2", "2", "2"]);
+}
+
+/// A Python with the library of Standard Webhooks.
+fn python() -> std::path::PathBuf {
+    let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/python/bin/python");
+    let python =
+        std::env::var_os("SERIATIM_PYTHON").map_or_else(|| installed.into(), std::path::PathBuf::from);
+    let install = "python3 -m venv target/servers/python && target/servers/python/bin/pip install standardwebhooks==1.1.0";
+    assert!(python.exists(), "there is no {}: run {install}", python.display());
+    python
+}
+
+/// Whether the library, with this secret, accepts a request as it was sent.
+fn is_accepted(request: &Request, secret: &str) -> bool {
+    const VERIFY: &str = "import json, sys; from standardwebhooks.webhooks import Webhook
+secret, headers, body = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+Webhook(secret if secret.startswith('whsec_') else secret.encode()).verify(body, headers)";
+    let header = |name: &str| (name.to_owned(), request.header(name).into());
+    let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+    let headers = serde_json::Value::Object(names.into_iter().map(header).collect()).to_string();
+    let mut verify = std::process::Command::new(python());
+    let verified = verify.args(["-c", VERIFY, secret, &headers, &request.body]).output().unwrap();
+    let said = String::from_utf8_lossy(&verified.stderr);
+    assert!(verified.status.success() || said.contains("WebhookVerificationError"), "{said}");
+    verified.status.success()
+}
+
+#[test]
+fn the_library_of_standard_webhooks_accepts_what_is_sent() {
+    let (new, old) = ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "an older one, as it stands");
+    let server = Server::start(|n| answer(if n == 0 { 500 } else { 200 }));
+    let shop = in_one_batch(shop_for(&server, &format!("secret = [\"{new}\", \"{old}\"]")));
+    run_once(&shop).expect(0, &[]);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2);
+    for request in &requests {
+        assert!(is_accepted(request, new) && is_accepted(request, old), "{request:?}");
+        assert!(!is_accepted(request, "whsec_bm90IHRoZSBzZWNyZXQ="));
+        let mut forged = request.clone();
+        forged.body = forged.body.replace("10", "11");
+        assert!(!is_accepted(&forged, new));
+        assert_eq!(request.header("webhook-id"), request.header("idempotency-key"));
+    }
+    let [first, second] = [&requests[0], &requests[1]];
+    assert_eq!(
+        first.header("webhook-id"),
+        second.header("webhook-id"),
+        "it names the changes, not the attempt"
+    );
+}
+
+#[test]
+fn without_a_secret_a_request_has_an_id_and_a_time_and_no_signature() {
+    let server = Server::start(|_| answer(200));
+    let shop = in_one_batch(shop_for(&server, ""));
+    run_once(&shop).expect(0, &[]);
+    let request = &server.requests()[0];
+    let sent: i64 = request.header("webhook-timestamp").parse().unwrap();
+    let now = seriatim::clock::wall().as_second();
+    assert!((now - 60..=now).contains(&sent), "{sent}");
+    assert!(!request.header("webhook-id").is_empty());
+    assert!(!format!("{request:?}").contains("signature"), "{request:?}");
 }

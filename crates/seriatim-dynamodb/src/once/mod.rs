@@ -5,20 +5,24 @@
 
 mod item;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
 use seriatim::clock;
 use seriatim::once::{
-    Claim, Completion, Cursor, Held, Ledger, Listing, Page, Record, Resolution, Run, Signal, Started, State,
+    AttemptId, Claim, Completion, Cursor, Held, Ledger, Listing, Page, Record, Resolution, Run, Signal,
+    Started, State,
 };
 use seriatim::store::StoreError;
 
 use crate::address::Address;
 use crate::clock::{Now, ServiceClock};
 use crate::error::explain;
-use crate::item::{Item, number, text, text_of};
+use crate::item::{Item, number, text};
 use crate::table::Table;
 use crate::write::{Delete, Update, Written};
 
@@ -51,6 +55,8 @@ pub struct DynamoDbLedger {
     client: Client,
     table: String,
     clock: ServiceClock,
+    /// The most time, in milliseconds, that any claim asked for here: what a run may take that does not say so.
+    longest: Arc<AtomicU64>,
 }
 
 impl DynamoDbLedger {
@@ -70,7 +76,7 @@ impl DynamoDbLedger {
         // The answer brings the service's time with it, before the first claim needs it.
         let described = client.describe_table().table_name(table).send().await;
         described.map_err(|error| explain("looking for", table, error))?;
-        Ok(DynamoDbLedger { client, table: table.to_owned(), clock })
+        Ok(DynamoDbLedger { client, table: table.to_owned(), clock, longest: Arc::default() })
     }
 
     /// The time in an item; this machine's only where the service does not tell its own, and then only for people to read.
@@ -119,6 +125,7 @@ impl DynamoDbLedger {
     async fn try_start(&self, claim: &Claim, replacing: Option<&Run>) -> Result<Written, StoreError> {
         let now = self.clock.now();
         let limit = i64::try_from(claim.max_processing_time.as_millis()).unwrap_or(i64::MAX);
+        self.longest.fetch_max(limit.cast_unsigned(), Ordering::Relaxed);
         let update = Update::of(item::key(&claim.signal))
             .set("startedAt = :now", ":now", number(self.time(now)))
             .set("attempt = :attempt", ":attempt", text(claim.attempt.as_str()))
@@ -135,10 +142,10 @@ impl DynamoDbLedger {
         let update = update.value(":second", number(now.map_or(i64::MIN, Now::second)));
         let update = match replacing {
             None => update.only_if(&expired),
-            Some(run) => update
-                .only_if(&format!("{expired} OR ({IS_RUNNING} AND attempt = :seen AND beat = :seen_beat)"))
-                .value(":seen", text(run.attempt.as_str()))
-                .value(":seen_beat", number(run.beat)),
+            Some(run) => {
+                let (as_seen, values) = as_seen(run);
+                update.only_if(&format!("{expired} OR ({IS_RUNNING} AND {as_seen})")).values(values)
+            }
         };
         self.update("claiming a signal in", update).await
     }
@@ -152,7 +159,27 @@ impl DynamoDbLedger {
     }
 
     fn record(&self, item: &Item) -> Result<Record, StoreError> {
-        item::record(item, self.clock.now())
+        // Who has claimed nothing yet does not know, and takes nothing over.
+        let unsaid = match self.longest.load(Ordering::Relaxed) {
+            0 => Duration::MAX,
+            milliseconds => Duration::from_millis(milliseconds),
+        };
+        item::record(item, self.clock.now(), unsaid)
+    }
+}
+
+/// The condition that an item is still about this run, at the same point of its life, and its values.
+fn as_seen(run: &Run) -> (String, Vec<(&'static str, AttributeValue)>) {
+    let (about, value) = item::is_about(&run.attempt);
+    match run.beat {
+        // A run that has never given a sign of life may have no beat.
+        0 => {
+            let condition = format!("{about} AND (attribute_not_exists(beat) OR beat = :seen_beat)");
+            (condition, vec![(":seen", value), (":seen_beat", number(0))])
+        }
+        beat => {
+            (format!("{about} AND beat = :seen_beat"), vec![(":seen", value), (":seen_beat", number(beat))])
+        }
     }
 }
 
@@ -164,8 +191,8 @@ fn held(written: Written, done_before: impl FnOnce(&Item) -> bool) -> bool {
     }
 }
 
-fn is_attempt(item: &Item, attempt: &str) -> bool {
-    text_of(item, "attempt").is_ok_and(|found| found == attempt)
+fn is_attempt(item: &Item, attempt: &AttemptId) -> bool {
+    item::attempt(item).is_ok_and(|found| found == *attempt)
 }
 
 #[async_trait]
@@ -208,8 +235,7 @@ impl Ledger for DynamoDbLedger {
             .only_if("attempt = :attempt AND attribute_not_exists(completedAt)")
             .value(":attempt", text(claim.attempt.as_str()));
         let written = self.update("completing a signal in", self.completed(update, completion)).await?;
-        let before =
-            |item: &Item| item.contains_key("completedAt") && is_attempt(item, claim.attempt.as_str());
+        let before = |item: &Item| item.contains_key("completedAt") && is_attempt(item, &claim.attempt);
         Ok(if held(written, before) { Held::Kept } else { Held::Lost })
     }
 
@@ -227,10 +253,10 @@ impl Ledger for DynamoDbLedger {
                 ":now",
                 number(self.time(self.clock.now())),
             )
-            .remove("expiresOn")
-            .only_if("attempt = :attempt AND beat = :beat AND attribute_not_exists(completedAt)")
-            .value(":attempt", text(seen.attempt.as_str()))
-            .value(":beat", number(seen.beat));
+            .remove("expiresOn");
+        let (as_seen, values) = as_seen(seen);
+        let update =
+            update.only_if(&format!("{as_seen} AND attribute_not_exists(completedAt)")).values(values);
         Ok(held(self.update("doubting a run in", update).await?, |_| false))
     }
 
@@ -240,29 +266,25 @@ impl Ledger for DynamoDbLedger {
         seen: &Run,
         resolution: &Resolution,
     ) -> Result<bool, StoreError> {
-        let as_seen = "attempt = :attempt AND beat = :beat AND attribute_exists(unknownSince)";
-        let (attempt, beat) = (text(seen.attempt.as_str()), number(seen.beat));
+        let (as_seen, values) = as_seen(seen);
+        let as_seen = format!("{as_seen} AND attribute_exists(unknownSince)");
         match resolution {
             Resolution::RunAgain => {
-                let delete = Delete::of(item::key(signal))
-                    .only_if(as_seen)
-                    .value(":attempt", attempt)
-                    .value(":beat", beat);
+                let delete = Delete::of(item::key(signal)).only_if(&as_seen).values(values);
                 let written = self.delete("resolving a run in", delete).await?;
                 Ok(!matches!(written, Written::Refused(Some(_))))
             }
             Resolution::Completed(completion) => {
                 let update = Update::of(item::key(signal))
                     // By this the repetition of a lost answer is told from the run's own late completion.
-                    .set("beat = beat + :one", ":one", number(1))
-                    .only_if(as_seen)
-                    .value(":attempt", attempt)
-                    .value(":beat", beat);
+                    .set("beat = :resolved", ":resolved", number(seen.beat + 1))
+                    .only_if(&as_seen)
+                    .values(values);
                 let written = self.update("resolving a run in", self.completed(update, completion)).await?;
                 let resolved = number(seen.beat + 1);
                 Ok(held(written, |item| {
                     item.contains_key("completedAt")
-                        && is_attempt(item, seen.attempt.as_str())
+                        && is_attempt(item, &seen.attempt)
                         && item.get("beat") == Some(&resolved)
                 }))
             }
@@ -270,9 +292,8 @@ impl Ledger for DynamoDbLedger {
     }
 
     async fn forget(&self, signal: &Signal, seen: &Run) -> Result<bool, StoreError> {
-        let delete = Delete::of(item::key(signal))
-            .only_if("attempt = :attempt")
-            .value(":attempt", text(seen.attempt.as_str()));
+        let (about, value) = item::is_about(&seen.attempt);
+        let delete = Delete::of(item::key(signal)).only_if(about).value(":seen", value);
         let written = self.delete("forgetting a signal in", delete).await?;
         Ok(!matches!(written, Written::Refused(Some(_))))
     }
@@ -300,7 +321,7 @@ impl Ledger for DynamoDbLedger {
             scan = scan.expression_attribute_values(":second", second());
         }
         // The store's own items share the table.
-        let mut filters = vec!["attribute_exists(attemptNumber)"];
+        let mut filters = vec!["attribute_exists(startedAt)"];
         filters.extend(state.iter().map(|(filter, _)| *filter));
         if let Some(processor) = &listing.processor {
             scan = scan.expression_attribute_values(":processor", text(processor.as_str()));
@@ -313,7 +334,8 @@ impl Ledger for DynamoDbLedger {
         let scanned = scan.set_filter_expression(filter).set_exclusive_start_key(from).send().await;
         let scanned = scanned.map_err(|error| explain("listing signals in", &self.table, error))?;
         let records = scanned.items.unwrap_or_default();
-        let records = records.iter().map(|item| self.record(item)).collect::<Result<_, _>>()?;
+        let record = |item: &Item| self.record(item).map(|record| Record { result: None, ..record });
+        let records = records.iter().map(record).collect::<Result<_, _>>()?;
         let last = scanned.last_evaluated_key.filter(|key| !key.is_empty());
         let last = last.map(|key| item::signal(&key)).transpose()?;
         // Neither name has a control character in it.

@@ -9,6 +9,8 @@
 //! | `parked/LIFE` | the object | a parked object |
 //! | `changes/LIFE/OBJECT` | place and piece | a change that is kept for it, in pieces |
 //! | `ids/LIFE/OBJECT` | the change's id | at which place it is, in how many pieces |
+//! | `actions` | a number | what somebody did |
+//! | `paused` | the feed | a feed that is paused, and since when |
 //! | `discarded/LIFE` | a number | a discard |
 //! | `plans/LIFE/PARTITION` | epoch, plan and piece | writes that belong together and are too many for one transaction |
 //!
@@ -22,7 +24,7 @@ use seriatim::value::Key;
 use crate::item::{Item, key_of};
 
 /// What the `id` of each of the store's items begins with.
-const MARK: &str = "\u{1}";
+pub(super) const MARK: &str = "\u{1}";
 
 /// What the key of a feed's life that is over begins with: no feed's name has it.
 pub(super) const OVER: &str = "\u{1}";

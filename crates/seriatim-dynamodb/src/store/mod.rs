@@ -9,7 +9,10 @@ mod keys;
 mod lease;
 mod object;
 mod parked;
+mod action;
+mod pause;
 mod plan;
+mod purge;
 mod requests;
 mod saving;
 mod taking;
@@ -25,9 +28,10 @@ use seriatim::change::{Change, Position};
 use seriatim::clock;
 use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
+use seriatim::source::Blocker;
 use seriatim::store::{
-    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
-    ParkedObject, Release, Renewal, Session, Store, StoreError,
+    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, NotedAction,
+    OnRewind, ParkedObject, Paused, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -36,6 +40,8 @@ use crate::clock::ServiceClock;
 use crate::error::explain;
 use crate::table::Table;
 use feeds::FeedItem;
+
+pub use purge::Purged;
 
 /// The store in a DynamoDB table, shared by any number of processes on any number of machines.
 ///
@@ -81,6 +87,19 @@ impl DynamoDbStore {
         described.map_err(|error| explain("looking for", table, error))?;
         let (table, known) = (table.to_owned(), Arc::default());
         Ok(DynamoDbStore { client, table, clock, known, in_one_step: usize::MAX })
+    }
+
+    /// What about the table can make it grow without end, with the remedy. A role that may not look is told of no risk.
+    pub async fn risks(&self) -> Vec<Blocker> {
+        match Table::new(self.client.clone(), &self.table).expires().await {
+            Ok(false) => vec![Blocker {
+                what: format!("DynamoDB removes no expired items of the table {}", self.table),
+                remedy: "turn its time to live on, for the attribute expiresOn; `seriatim once init` does it"
+                    .to_owned(),
+                ..Blocker::default()
+            }],
+            Ok(true) | Err(_) => Vec::new(),
+        }
     }
 
     /// Has even a few writes written down first, as many are: for tests of that way.
@@ -232,7 +251,36 @@ impl Store for DynamoDbStore {
         self.discards(feed, limit).await
     }
 
+    fn notes_actions(&self) -> bool {
+        true
+    }
+
+    async fn note_action(&self, text: &str) -> Result<(), StoreError> {
+        self.add_action(text).await
+    }
+
+    async fn actions(&self, limit: usize) -> Result<Vec<NotedAction>, StoreError> {
+        self.latest_actions(limit).await
+    }
+
+    fn pauses(&self) -> bool {
+        true
+    }
+
+    async fn pause(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        self.add_pause(feed).await
+    }
+
+    async fn resume(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        self.remove_pause(feed).await
+    }
+
+    async fn paused(&self) -> Result<Vec<Paused>, StoreError> {
+        self.pauses_now().await
+    }
+
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
+        self.remove_pause(feed).await?;
         self.end(feed).await
     }
 }

@@ -35,7 +35,8 @@ pub(super) struct ObjectItem {
 impl ObjectItem {
     /// One that nothing has failed of yet.
     pub(super) fn new(partition: Partition, key: Key, since: i64, next: u64) -> Self {
-        let failure = ParkedFailure { error: WAITS.to_owned(), attempts: 0, state: ParkedState::Retrying };
+        let (error, state) = (WAITS.to_owned(), ParkedState::Retrying);
+        let failure = ParkedFailure { error, attempts: 0, state, next_try: None };
         ObjectItem { partition, key, failure, since, number: None, waiting: 0, bytes: 0, next }
     }
 
@@ -49,6 +50,11 @@ impl ObjectItem {
             error: text_of(item, "errorText")?.to_owned(),
             attempts: number_of(item, "attemptCount")?,
             state,
+            // Objects of an earlier version have none.
+            next_try: match item.contains_key("nextTry") {
+                true => Some(super::timestamp(number_of(item, "nextTry")?)),
+                false => None,
+            },
         };
         Ok(ObjectItem {
             partition: Partition(number_of(item, "partitionNumber")?),
@@ -68,7 +74,7 @@ impl ObjectItem {
             ParkedState::Parked => "parked",
         };
         let key = keys::key(&format!("parked/{life}"), name);
-        put(
+        let write = put(
             key,
             [
                 ("partitionNumber", number(self.partition.0)),
@@ -82,7 +88,14 @@ impl ObjectItem {
                 ("waitingBytes", number(self.bytes)),
                 ("nextPlace", number(self.next)),
             ],
-        )
+        );
+        match (write, self.failure.next_try) {
+            (Write::Put(mut item), Some(next_try)) => {
+                item.insert("nextTry".to_owned(), number(next_try.as_millisecond()));
+                Write::Put(item)
+            }
+            (write, _) => write,
+        }
     }
 
     pub(super) fn try_again(&mut self) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use seriatim::change::{Change, Position};
 use seriatim::lease::{Lease, LeaseView};
 use seriatim::name::Partition;
-use seriatim::store::{Checkpoint, CheckpointError, StoreError};
+use seriatim::store::{Checkpoint, CheckpointError, ParkedState, StoreError};
 use seriatim::value::{Columns, Key, Row};
 
 use super::DynamoDbStore;
@@ -40,6 +40,12 @@ impl Draft<'_> {
             let (Write::Put(item) | Write::Delete(item)) = &write;
             let part = |name| text_of(item, name).unwrap_or_default().to_owned();
             self.writes.insert((part("id"), part("processorId")), write);
+        }
+    }
+
+    fn resume(&mut self, name: &str) {
+        if let Some(Some(kept)) = self.objects.get_mut(name) {
+            kept.failure.state = ParkedState::Retrying;
         }
     }
 
@@ -163,7 +169,8 @@ impl DynamoDbStore {
             None => update.remove("doneAbove"),
         };
         let update = as_owned(update, lease);
-        if checkpoint.unparked.is_empty() && checkpoint.parked.is_empty() {
+        let Checkpoint { resumed, unparked, parked, .. } = checkpoint;
+        if resumed.is_empty() && unparked.is_empty() && parked.is_empty() {
             return match self.update("checkpointing in", update).await? {
                 Written::Done(_) => Ok(()),
                 Written::Refused(item) => {
@@ -206,8 +213,9 @@ impl DynamoDbStore {
             .iter()
             .map(|parking| (keys::object(&key_of(&parking.change)), parking))
             .collect();
-        let names =
-            out.iter().map(|(name, _)| name).chain(into.iter().map(|(name, _)| name)).cloned().collect();
+        let resumed: Vec<String> = checkpoint.resumed.iter().map(keys::object).collect();
+        let names = out.iter().map(|(name, _)| name).chain(into.iter().map(|(name, _)| name));
+        let names = names.chain(&resumed).cloned().collect();
         let mut changes: Vec<Of> =
             into.iter().map(|(name, parking)| (name.clone(), parking.change.id)).collect();
         for (name, done) in &out {
@@ -220,6 +228,7 @@ impl DynamoDbStore {
             .iter()
             .filter_map(|(name, object)| Some((name.clone(), object.as_ref()?.next)))
             .collect();
+        resumed.iter().for_each(|name| draft.resume(name));
         for (name, done) in &out {
             draft.take_out(name, &done.ids);
         }

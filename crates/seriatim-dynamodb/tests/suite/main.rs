@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod once_conformance;
+mod once_mnemosyne;
 mod once_processes;
 mod server;
 mod store_conformance;

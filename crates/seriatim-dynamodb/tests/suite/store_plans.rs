@@ -37,7 +37,8 @@ fn change(id: u64, key: &str, bytes: usize) -> Change {
 }
 
 fn failed(change: Change) -> Parking {
-    let failure = ParkedFailure { error: "no".to_owned(), attempts: 5, state: ParkedState::Parked };
+    let failure =
+        ParkedFailure { error: "no".to_owned(), attempts: 5, state: ParkedState::Parked, next_try: None };
     Parking { change, failure: Some(failure) }
 }
 

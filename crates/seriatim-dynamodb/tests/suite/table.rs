@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use seriatim::once::{AttemptId, Claim, Ledger, ProcessorId, Signal, SignalId};
-use seriatim_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveStatus};
-use seriatim_dynamodb::{Address, DynamoDbLedger, Table};
+use seriatim_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveSpecification, TimeToLiveStatus};
+use seriatim_dynamodb::{Address, DynamoDbLedger, DynamoDbStore, Table};
 
 use crate::server::Server;
 
@@ -70,4 +70,17 @@ async fn a_server_that_is_not_there_is_worth_another_try() {
     let address = Address::parse("dynamodb://signals?endpoint=http://127.0.0.1:1", |_| None).unwrap();
     let error = DynamoDbLedger::with_client(&address.client(), "signals").await.unwrap_err();
     assert!(matches!(error, seriatim::store::StoreError::Unavailable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_table_that_keeps_expired_items_is_a_risk() {
+    let server = Server::share();
+    let (address, client) = (server.address(), server.address().client());
+    let store = DynamoDbStore::connect(&address).await.unwrap();
+    assert_eq!(store.risks().await, []);
+    let off = TimeToLiveSpecification::builder().attribute_name("expiresOn").enabled(false).build().unwrap();
+    let update = client.update_time_to_live().table_name(address.table()).time_to_live_specification(off);
+    update.send().await.unwrap();
+    let risks = store.risks().await;
+    assert!(risks.len() == 1 && risks[0].remedy.contains("expiresOn"), "{risks:?}");
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::guard::Guard;
 use super::stdout_reader::StdoutReader;
-use super::{CommandSettings, program};
+use super::{CommandSettings, program, starter};
 
 /// A longer line of its standard error is logged in parts.
 const LONGEST_LINE: usize = 8 * 1024;
@@ -50,11 +50,11 @@ impl Child {
         let (name, arguments) =
             settings.command.split_first().ok_or_else(|| sentence(&"it names no program"))?;
         let path = program::find(name, &settings.folder).map_err(|problem| sentence(&problem))?;
-        let mut command = tokio::process::Command::new(path);
+        let mut command = settings.launching(&path);
         for name in &settings.withheld {
             command.env_remove(name);
         }
-        let mut process = command
+        command
             .args(arguments)
             .current_dir(&settings.folder)
             .stdin(Stdio::piped())
@@ -62,9 +62,8 @@ impl Child {
             .stderr(Stdio::piped())
             // With its own group, whatever it starts can be ended with it.
             .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| sentence(&error))?;
+            .kill_on_drop(true);
+        let mut process = starter::start(command).map_err(|error| sentence(&error))?;
         let id = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let id = id.ok_or_else(|| sentence(&"it ended at once"))?;
         let (stdin, stdout) = (process.stdin.take(), process.stdout.take());

@@ -3,6 +3,9 @@
 //! A child that reads ahead, or does not look at its input, would go on with what it has read, while the next owner handles newer
 //! changes of the same objects. So a small shell waits for the end of a pipe that only this process holds, and then kills the
 //! child's process group. The system closes the pipe however this process ends.
+//!
+//! Where the system itself kills the child ([`launch`](super::launch())), the guard is for what the child has started: all that
+//! is still in its process group.
 
 use std::process::Stdio;
 

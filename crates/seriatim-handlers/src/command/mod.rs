@@ -13,6 +13,7 @@
 //!   one has failed, and nobody else waits for it.
 //! - A program that is not there, or that ends before it has read anything, is no change's fault: the feed waits for it.
 //! - What it writes to its standard error is in the log.
+//! - It dies with this process, however that ends: see [`launch`](launch()) and the guard beside it.
 
 mod answer;
 mod batch;
@@ -21,23 +22,26 @@ mod conversation;
 mod stdout_reader;
 mod end;
 mod guard;
+mod launch;
 mod program;
 mod session;
+mod starter;
 mod deferred_failures;
 mod worker;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::{Change, Context, Failure, FeedName, Handler};
 use tokio::sync::Mutex;
 
+pub(crate) use batch::Progress;
+pub use launch::launch;
 pub use program::{NoProgram, find};
 
-use crate::Sink;
-use batch::Progress;
+use crate::{Envelope, Sink};
 use deferred_failures::DeferredFailures;
 use worker::{Kind, Worker};
 
@@ -58,9 +62,24 @@ pub struct CommandSettings {
     pub timeout: Duration,
     /// Variables of this process's environment that the command does not get.
     pub withheld: Vec<OsString>,
+    /// The form of changes.
+    pub envelope: Envelope,
+    /// A program and its first arguments that call [`launch`] with this process's id and the command, which follow: so the system
+    /// kills the command with this process. Empty where there is none.
+    pub launcher: Vec<OsString>,
 }
 
 impl CommandSettings {
+    /// What starts the program at this path: the launcher, or itself.
+    fn launching(&self, path: &Path) -> tokio::process::Command {
+        let Some((launcher, arguments)) = self.launcher.split_first() else {
+            return tokio::process::Command::new(path);
+        };
+        let mut command = tokio::process::Command::new(launcher);
+        command.args(arguments).arg(std::process::id().to_string()).arg(path);
+        command
+    }
+
     /// The program and the files of the folder that it is given; other arguments may be secrets, and are left out.
     fn shown(&self) -> String {
         let words = self.command.iter().enumerate().map(|(place, word)| {
@@ -230,6 +249,8 @@ mod tests {
             ahead: 1,
             timeout: Duration::from_secs(1),
             withheld: Vec::new(),
+            envelope: Envelope::default(),
+            launcher: Vec::new(),
         };
         assert_eq!(settings.shown(), "python3 handle.py …");
     }

@@ -5,16 +5,18 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use seriatim::handler::Backoff;
-use seriatim::{Change, Failure};
+use seriatim::{Change, Failure, clock};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::child::Child;
 use super::conversation::{Call, Reply};
 use super::session::Session;
 use super::{CommandSettings, Done};
+use crate::Envelope;
 
-/// The pauses before a child is started again whose predecessors died without a single answer.
-const RESTARTS: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
+/// The pauses, from end to start, before a child is started again whose predecessors died without a single answer. A feed makes longer
+/// ones by itself, and says so in its log: these are for whoever asks again at once.
+const RESTARTS: Backoff = Backoff { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
 
 /// A child for troubled changes ends when there were none for so long.
 const TROUBLE_IDLE: Duration = Duration::from_secs(10);
@@ -37,6 +39,7 @@ pub struct Worker {
     calls: Mutex<Option<mpsc::Sender<Call>>>,
     asking: AtomicUsize,
     running: watch::Receiver<()>,
+    envelope: Envelope,
 }
 
 impl Worker {
@@ -44,11 +47,12 @@ impl Worker {
     pub fn start(settings: CommandSettings, kind: Kind) -> Self {
         let (sender, calls) = mpsc::channel(READY);
         let (alive, running) = watch::channel(());
+        let envelope = settings.envelope.clone();
         tokio::spawn(async move {
             work(settings, kind, calls).await;
             drop(alive);
         });
-        Worker { calls: Mutex::new(Some(sender)), asking: AtomicUsize::new(0), running }
+        Worker { calls: Mutex::new(Some(sender)), asking: AtomicUsize::new(0), running, envelope }
     }
 
     /// How many changes wait for an answer.
@@ -73,7 +77,7 @@ impl Worker {
                 // Most changes of a feed are about as long as the first: growing would copy them all.
                 lines.reserve((lines.len() + lines.len() / 8) * changes.len());
             }
-            change.write_json(&mut lines);
+            self.envelope.write(change, &mut lines);
             lines.push(b'\n');
         }
         room.send(Call { ids: changes.iter().map(|change| change.id).collect(), lines, reply, done });
@@ -137,16 +141,17 @@ async fn work(settings: CommandSettings, kind: Kind, mut calls: mpsc::Receiver<C
         Kind::Ahead => (settings.ahead, None),
         Kind::OneAtATime => (1, Some(TROUBLE_IDLE)),
     };
-    let mut fruitless = 0;
+    let (mut fruitless, mut ended) = (0, clock::now());
     while let Some(call) = calls.recv().await {
         if fruitless > 0 {
-            tokio::time::sleep(RESTARTS.pause(fruitless, 1.0)).await;
+            tokio::time::sleep_until(ended + RESTARTS.pause(fruitless, 1.0)).await;
         }
         match Child::start(&settings) {
             Err(why) => refuse(call, &mut calls, &why),
             Ok(child) => {
                 let lesson = Session::new(&settings, child, ahead, idle).run(call, &mut calls).await;
                 fruitless = if lesson.answers > 0 { 0 } else { fruitless + 1 };
+                ended = clock::now();
                 if lesson.closing {
                     return;
                 }

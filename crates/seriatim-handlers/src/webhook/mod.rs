@@ -12,6 +12,9 @@
 //! `Idempotency-Key` names exactly the changes of a request: the same changes always have the same key, and other changes never
 //! have it. What is sent again without a crash in between is first sent again as it was. After a crash, changes may come in
 //! other batches, under other keys; with batches of one each change has one key for ever. The `id` of a change never changes.
+//!
+//! `webhook-id` is the same name, and with `webhook-timestamp` and `webhook-signature` a request is what
+//! [Standard Webhooks](https://www.standardwebhooks.com) describes. Time and signature are made for each attempt.
 
 mod request;
 mod response;
@@ -22,10 +25,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, RequestBuilder, Url};
-use seriatim::{Change, Context, Failure, Handler};
+use seriatim::{Change, Context, Failure, Handler, clock};
 use thiserror::Error;
 
-use crate::Sink;
+use crate::{Envelope, Sink};
+pub use request::check_secret;
+#[cfg(feature = "nats")]
+pub(crate) use request::escaped;
 use request::{Body, Signer};
 use response::Trouble;
 
@@ -33,8 +39,17 @@ use response::Trouble;
 const ONCE_MORE_AFTER: Duration = Duration::from_millis(100);
 
 /// Headers that Seriatim sets itself, besides those that begin with its name.
-const RESERVED: [&str; 6] =
-    ["content-type", "content-length", "transfer-encoding", "host", "connection", "idempotency-key"];
+const RESERVED: [&str; 9] = [
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+    "host",
+    "connection",
+    "idempotency-key",
+    "webhook-id",
+    "webhook-timestamp",
+    "webhook-signature",
+];
 
 /// What a webhook is called with.
 #[derive(Clone)]
@@ -47,8 +62,10 @@ pub struct WebhookSettings {
     pub timeout: Duration,
     /// Headers to send with each request.
     pub headers: Vec<(String, String)>,
-    /// What to sign bodies with.
-    pub secret: Option<String>,
+    /// The form of changes. With the binary mode of CloudEvents, a request has one change: `single`.
+    pub envelope: Envelope,
+    /// What to sign bodies with: texts, or `whsec_` and base64. With several, there is a signature for each.
+    pub secrets: Vec<String>,
 }
 
 /// Why a webhook cannot be called like this.
@@ -68,6 +85,11 @@ pub enum BadWebhook {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A secret cannot be used.
+    #[error(
+        "cannot be signed with a secret that is empty, or begins with whsec_ and is no base64 after that"
+    )]
+    Secret,
     /// The system's certificates are missing, or the like.
     #[error("cannot be called: {0}")]
     Client(String),
@@ -83,6 +105,7 @@ pub struct Webhook {
     single: bool,
     timeout: Duration,
     signer: Option<Signer>,
+    envelope: Envelope,
 }
 
 impl Webhook {
@@ -96,7 +119,8 @@ impl Webhook {
             headers: headers(&settings.headers)?,
             single: settings.single,
             timeout: settings.timeout,
-            signer: settings.secret.as_deref().map(Signer::new),
+            envelope: settings.envelope,
+            signer: Signer::new(&settings.secrets)?,
         })
     }
 
@@ -110,20 +134,28 @@ impl Webhook {
     }
 
     fn request(&self, changes: &[Change], context: &Context) -> RequestBuilder {
-        let body = Body::of(changes, self.single);
+        let body = Body::of(changes, self.single, &self.envelope);
         let (lease, key) = (&context.lease, body.key(&context.lease.id));
         let mut request = self
             .client
             .post(self.url.clone())
             .headers(self.headers.clone())
             .timeout(self.timeout)
-            .header("Content-Type", "application/json")
+            .header("Content-Type", self.envelope.content_type(self.single && changes.len() == 1))
             .header("Idempotency-Key", key)
             .header("Seriatim-Feed", request::escaped(lease.id.feed.as_str()))
             .header("Seriatim-Partition", lease.id.partition.to_string())
             .header("Seriatim-Epoch", lease.epoch.to_string());
+        // A time of this attempt: a receiver refuses what somebody has recorded and sends again.
+        let (id, second) = (body.message_id(&lease.id), clock::wall().as_second());
+        request = request.header("webhook-id", &id).header("webhook-timestamp", second);
         if let Some(signer) = &self.signer {
-            request = request.header("Seriatim-Signature", signer.sign(&body));
+            request = request
+                .header("webhook-signature", signer.sign_message(&id, second, &body))
+                .header("Seriatim-Signature", signer.sign(&body));
+        }
+        for (name, value) in changes.iter().flat_map(|change| self.envelope.attributes(change)) {
+            request = request.header(format!("ce-{name}"), request::escaped_attribute(&value));
         }
         request.body(body.into_bytes())
     }
@@ -206,7 +238,9 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, BadWebhook> {
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), BadWebhook> {
     let bad = |why| BadWebhook::Header { name: name.to_owned(), why };
     let known = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("that is no name of a header"))?;
-    if RESERVED.contains(&known.as_str()) || known.as_str().starts_with("seriatim-") {
+    if RESERVED.contains(&known.as_str())
+        || ["seriatim-", "ce-"].iter().any(|own| known.as_str().starts_with(own))
+    {
         return Err(bad("it is set by Seriatim itself"));
     }
     let mut value =
@@ -227,7 +261,8 @@ mod tests {
             single: false,
             timeout: Duration::from_secs(1),
             headers,
-            secret: None,
+            envelope: Envelope::default(),
+            secrets: Vec::new(),
         }
     }
 

@@ -2,14 +2,31 @@
 
 use seriatim::change::Position;
 use seriatim::name::StoreId;
-use seriatim::source::Registered;
+use seriatim::source::{Registered, Watching};
 use tokio_postgres::Row;
 
 use super::error::Fault;
 use super::kind::Base;
 use super::{registry, table};
+use crate::database::Database;
 
 const LIST: &str = include_str!("../../queries/consumer_list.sql");
+const ALL: &str = include_str!("../../queries/consumer_all.sql");
+
+/// All consumers, of all feeds and stores.
+pub(super) async fn all(database: &Database) -> Result<Vec<Watching>, Fault> {
+    let client = database.client().await?;
+    if !registry::exists(&client, database).await? {
+        return Ok(Vec::new());
+    }
+    let found = client.query(&*database.sql(ALL), &[]).await?;
+    let watching = |row: &Row| {
+        let consumer = registry::consumer(row.get(0), row.get(1))?;
+        let (capture, table, seen_at) = (row.get(2), row.get(3), registry::time(row.get(4)));
+        Some(Watching { consumer, capture, table, seen_at })
+    };
+    Ok(found.iter().filter_map(watching).collect())
+}
 
 /// The consumers of this feed, one for each store.
 pub(super) async fn registered(base: &Base) -> Result<Vec<Registered>, Fault> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim::change::Position;
-use seriatim::name::FeedName;
+use seriatim::name::{FeedName, Partition};
 use seriatim::source::{
     Backfill, Blocker, Consumer, Cursor, Feed, Lag, Limit, Registered, Slice, SourceError, Start,
 };
@@ -16,6 +16,10 @@ use super::error::Fault;
 use super::kind::Wrong;
 use super::patience::Patience;
 use super::{Capture, books, registry};
+use crate::sequencer::Share;
+
+/// How often a reader looks that waits for the relay.
+const BEHIND: Duration = Duration::from_millis(10);
 
 impl Capture {
     pub(super) fn told<T>(&self, outcome: Result<T, Fault>, doing: &'static str) -> Result<T, SourceError> {
@@ -36,6 +40,17 @@ impl Capture {
                 opened => return opened,
             }
         }
+    }
+
+    /// Returns when there is news for this share of the partitions, since the last read.
+    async fn hear(&self, share: Option<Share<'_>>, timeout: Duration) {
+        let known = self.known.load(Ordering::Relaxed);
+        let every = self.base.settings.every.min(timeout);
+        if self.kind.is_behind() {
+            // Nobody tells when the relay has come to where it is waited for.
+            return self.base.sequencer.more_than(self.kind.subject(), known, every.min(BEHIND)).await;
+        }
+        self.base.sequencer.news(self.kind.subject(), known, share, every).await;
     }
 
     async fn is_registered(&self, consumer: &Consumer) -> Result<bool, Fault> {
@@ -87,9 +102,11 @@ impl Feed for Capture {
 
     /// Waits for the sequencer's word. What it does not tell of is found by a look every half minute.
     async fn wait(&self, timeout: Duration) {
-        let known = self.known.load(Ordering::Relaxed);
-        let every = self.base.settings.every.min(timeout);
-        self.base.sequencer.news(self.kind.subject(), known, every).await;
+        self.hear(None, timeout).await;
+    }
+
+    async fn wait_for(&self, partitions: &[Partition], timeout: Duration) {
+        self.hear(Some(Share { partitions, of: self.base.settings.partitions }), timeout).await;
     }
 
     async fn consumed(&self, consumer: &Consumer, positions: &[Position]) -> Result<u64, SourceError> {

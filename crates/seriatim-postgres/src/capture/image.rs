@@ -5,7 +5,7 @@ use seriatim::value::{Columns, Value};
 
 use std::sync::Arc;
 
-use super::json::{members, null_documents, unescaped, value_end};
+use super::json::{Marks, marks, members, unescaped, value_end};
 use super::shapes::{Shape as Had, Typed};
 use super::table::Table;
 use super::value::{Reading, pack_normal};
@@ -40,6 +40,8 @@ struct Shape {
     era: usize,
     /// Their names as JSON writes them.
     names: Vec<Box<str>>,
+    /// The names of columns that the image has not, though the row has.
+    unknown: Vec<Box<str>>,
     /// What stands before each value as PostgreSQL itself writes JSON: the name, and what separates it from the one before.
     heads: Vec<Box<str>>,
     columns: Columns,
@@ -110,24 +112,24 @@ impl Images {
         let mut ends = self.spare.pop().unwrap_or_default();
         let later = self.had.iter().rev().take_while(|had| had.since >= id).count();
         let era = self.had.len().saturating_sub(later);
-        let documents = null_documents(json);
+        let marks = marks(json);
         // Nearly always the newest shape; a wrong one leaves a few values behind that nobody looks at.
         for shape in (0..self.shapes.len()).rev() {
             if self.shapes[shape].era != era {
                 continue;
             }
-            if let Some(start) = self.shapes[shape].pack((json, &documents), packer, &mut ends)? {
+            if let Some(start) = self.shapes[shape].pack((json, &marks), packer, &mut ends)? {
                 return Some(Packed { shape, ends, start });
             }
         }
-        let shape = self.new_shape(json, era)?;
+        let shape = self.new_shape(json, &marks, era)?;
         let lacks = |column: &String| shape.columns.index_of(column).is_none();
         self.puzzled |= shape.key.is_none()
             || shape.readings.contains(&Reading::Unknown)
             || self.asked_about.iter().any(lacks);
         self.shapes.push(shape);
         let shape = self.shapes.len() - 1;
-        let start = self.shapes[shape].pack((json, &documents), packer, &mut ends)??;
+        let start = self.shapes[shape].pack((json, &marks), packer, &mut ends)??;
         Some(Packed { shape, ends, start })
     }
 
@@ -186,24 +188,31 @@ impl Images {
         had.or_else(now).unwrap_or(Reading::Unknown)
     }
 
-    fn new_shape(&self, json: &str, era: usize) -> Option<Shape> {
+    fn new_shape(&self, json: &str, marks: &Marks<'_>, era: usize) -> Option<Shape> {
         let columns = members(json)?.filter(|(name, _)| !name.is_empty());
         let names: Vec<Box<str>> = columns.map(|(name, _)| Box::from(name)).collect();
         let plain: Vec<_> = names.iter().map(|name| unescaped(name)).collect();
         let by_name = |name: &str| self.table.columns.iter().find(|column| column.name == name);
         let readings = plain.iter().map(|name| self.reading(name, era)).collect();
-        let columns = Columns::new(plain.iter().map(AsRef::as_ref));
+        let unknown: Vec<Box<str>> = marks.unknown.iter().map(|name| Box::from(*name)).collect();
+        let named = |columns: Columns, wanted: &dyn Fn(&str) -> bool| match unknown.is_empty() {
+            true => columns,
+            false => {
+                columns.with_unknown(unknown.iter().map(|name| unescaped(name)).filter(|name| wanted(name)))
+            }
+        };
+        let columns = named(Columns::new(plain.iter().map(AsRef::as_ref)), &|_| true);
         let (key, row) = (places(&self.key_names, &columns), places(&self.row_names, &columns));
         let chosen = self.chosen.as_ref().map(|chosen| {
             // What the table has no more was asked for by another name, perhaps.
             let wanted = |name: &str| chosen.iter().any(|chosen| chosen == name) || by_name(name).is_none();
             let places: Vec<usize> = (0..plain.len()).filter(|place| wanted(&plain[*place])).collect();
-            (Columns::new(places.iter().map(|place| plain[*place].as_ref())), places)
+            (named(Columns::new(places.iter().map(|place| plain[*place].as_ref())), &wanted), places)
         });
         let before = |at| if at == 0 { '{' } else { ',' };
         let head = |(at, name)| Box::from(format!("{}\"{name}\":", before(at)));
         let heads = names.iter().enumerate().map(head).collect();
-        Some(Shape { era, key, row, chosen, names, heads, columns, readings })
+        Some(Shape { era, key, row, chosen, names, unknown, heads, columns, readings })
     }
 }
 
@@ -232,13 +241,19 @@ impl Shape {
     /// shape, `None` when it is no object.
     fn pack(
         &self,
-        (json, documents): (&str, &[&str]),
+        (json, marks): (&str, &Marks<'_>),
         packer: &mut Packer,
         ends: &mut Vec<usize>,
     ) -> Option<Option<usize>> {
+        let Marks { documents, unknown } = marks;
+        let same = unknown.len() == self.unknown.len()
+            && unknown.iter().zip(&self.unknown).all(|(one, other)| **one == **other);
+        if !same {
+            return Some(None);
+        }
         let start = packer.len();
         ends.clear();
-        if documents.is_empty() && self.pack_as_written(json, packer, ends).is_some() {
+        if documents.is_empty() && unknown.is_empty() && self.pack_as_written(json, packer, ends).is_some() {
             return Some(Some(start));
         }
         // Behind what was packed in vain.

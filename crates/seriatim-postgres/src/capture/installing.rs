@@ -2,16 +2,17 @@
 
 use async_trait::async_trait;
 use seriatim::change::Position;
-use seriatim::source::{Consumer, Feed, Install, Installed, Shape, SourceError, Start};
+use seriatim::source::{Consumer, Feed, Install, Installed, Shape, Slot, SourceError, Start};
 
 use tokio_postgres::types::Type;
 
 use super::Capture;
 use super::error::Fault;
-use super::kind::Wrong;
+use super::kind::{Writer, Wrong};
 use super::row_filter::RowFilter;
 use super::settings::Settings;
 use super::table::{self, Column, Table};
+use super::wal::Logged;
 use crate::effect::ColumnTypes;
 
 impl Capture {
@@ -24,6 +25,27 @@ impl Capture {
             Ok(table.columns.into_iter().filter_map(known).collect())
         };
         self.told(find.await, "looking at a table of")
+    }
+
+    /// Refuses SQL for changes that needs values which the server's log may not carry; `delete` is the SQL for deletes, where they have
+    /// their own. Other captures carry everything.
+    pub async fn refuse_unlogged(&self, sql: &str, delete: Option<&str>) -> Result<(), SourceError> {
+        if self.base.writer == Writer::Triggers {
+            return Ok(());
+        }
+        let logged = async {
+            let client = self.base.database.client().await?;
+            let table = Table::inspect(&client, &self.base.settings.names).await?;
+            Logged::read(&client, table.oid).await
+        };
+        let logged = self.told(logged.await, "looking at a table of")?;
+        for (sql, deletes) in [(Some(sql), false), (delete, true)] {
+            let used: Vec<String> = sql.map(crate::effect::parameters_of).unwrap_or_default();
+            if let Some(lacking) = logged.lacks(used.iter().map(String::as_str), deletes) {
+                return Err(self.base.settings.names.not_in_log(lacking));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a filter and columns that the table cannot have. One that is not there is told of elsewhere.
@@ -92,6 +114,10 @@ impl Install for Capture {
             }
         }
         Ok(Position::number(retained))
+    }
+
+    async fn slot(&self) -> Result<Option<Slot>, SourceError> {
+        self.told(self.kind.slot(&self.base).await, "looking at the slot of")
     }
 
     async fn shape(&self) -> Result<Shape, SourceError> {

@@ -31,10 +31,29 @@ impl<'a> Iterator for Members<'a> {
 
 /// The columns whose `null` is a document, as the last member of a row says, which has no name; their names are still in their
 /// escapes. No column and nothing inside of one can look like it: what stands at the end belongs to the row itself.
-pub(crate) fn null_documents(row: &str) -> Vec<&str> {
+///
+/// Behind an empty name, which no column has, follow those whose values are not known.
+pub(crate) fn marks(row: &str) -> Marks<'_> {
     const HEAD: &str = ",\"\":[";
     let list = row.strip_suffix("]}").and_then(|rest| rest.rfind(HEAD).map(|at| &rest[at + HEAD.len()..]));
-    list.and_then(strings).unwrap_or_default()
+    let mut documents = list.and_then(strings).unwrap_or_default();
+    match documents.iter().position(|name| name.is_empty()) {
+        Some(end) => {
+            let unknown = documents.split_off(end + 1);
+            documents.truncate(end);
+            Marks { documents, unknown }
+        }
+        None => Marks { documents, unknown: Vec::new() },
+    }
+}
+
+/// What a row's JSON says beside its columns.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks<'a> {
+    /// Columns whose `null` is a document.
+    pub documents: Vec<&'a str>,
+    /// Columns that the row has and its JSON has not: their values are not known.
+    pub unknown: Vec<&'a str>,
 }
 
 /// Strings with a comma between them; `None` when it is anything else.
@@ -109,6 +128,18 @@ pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn null_documents(row: &str) -> Vec<&str> {
+        marks(row).documents
+    }
+
+    #[test]
+    fn columns_whose_values_are_not_known_come_behind_an_empty_name() {
+        let marked = marks(r#"{"id":1,"j":null,"":["j","","body","x"]}"#);
+        assert_eq!(marked, Marks { documents: vec!["j"], unknown: vec!["body", "x"] });
+        let only = marks(r#"{"id":1,"":["","body"]}"#);
+        assert_eq!(only, Marks { documents: vec![], unknown: vec!["body"] });
+    }
 
     #[test]
     fn the_list_of_null_documents_is_the_rows_own() {

@@ -4,13 +4,38 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seriatim::change::Position;
-use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Start};
+use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Slot, Start};
 use seriatim::value::Key;
 
 use super::error::Fault;
 use super::settings::Settings;
+use super::wal::{Relay, SlotNames};
 use crate::database::Database;
 use crate::sequencer::{Sequencer, Subject};
+
+/// Who writes what a capture reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writer {
+    /// Triggers on the table, in the writers' own transactions.
+    Triggers,
+    /// The relay, from the server's log.
+    Relay,
+}
+
+impl Writer {
+    /// The word for it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Writer::Triggers => "triggers",
+            Writer::Relay => "relay",
+        }
+    }
+
+    /// The one that this word stands for.
+    pub(crate) fn parse(text: &str) -> Self {
+        if text == "relay" { Writer::Relay } else { Writer::Triggers }
+    }
+}
 
 /// What all kinds of captures have.
 #[derive(Clone)]
@@ -18,6 +43,11 @@ pub(crate) struct Base {
     pub database: Database,
     pub sequencer: Arc<Sequencer>,
     pub settings: Settings,
+    pub writer: Writer,
+    /// Fills journals from the server's log, where this process has a turn.
+    pub relay: Arc<Relay>,
+    /// What the relay's slot and publication are to be called.
+    pub slot: SlotNames,
 }
 
 /// What to do when the triggers of a registered consumer are gone.
@@ -65,4 +95,12 @@ pub(crate) trait Capturing: Send + Sync {
     async fn lag(&self, base: &Base, cursors: &[Cursor]) -> Result<Vec<Lag>, Fault>;
     async fn backfill(&self, base: &Base, at: &Position) -> Result<Option<Backfill>, Fault>;
     async fn blockers(&self, base: &Base) -> Result<Vec<Blocker>, Fault>;
+    /// The slot that it is filled from, where there is one.
+    async fn slot(&self, _base: &Base) -> Result<Option<Slot>, Fault> {
+        Ok(None)
+    }
+    /// There may be changes that nobody tells of: a reader looks again soon.
+    fn is_behind(&self) -> bool {
+        false
+    }
 }

@@ -10,6 +10,8 @@
 //! Transactions commit in another order than the one in which they write, so nothing is read by its number alone: a sequencer,
 //! one at a time, notes what is committed at one moment after the other ([`crate::sequencer`]).
 //!
+//! Journals can also be filled from the server's own log ([`wal`]).
+//!
 //! The capture `window` ([`window`]) needs none of this, where rows have the moment of their last change.
 
 mod error;
@@ -29,6 +31,7 @@ mod books;
 mod looks;
 mod patience;
 mod journal;
+mod wal;
 mod log;
 mod feed;
 mod installing;
@@ -42,11 +45,14 @@ use crate::database::Database;
 use crate::error::PostgresError;
 use crate::sequencer::Sequencer;
 use errors::Names;
-use kind::{Base, Capturing};
+use kind::{Base, Capturing, Writer};
 use seriatim::backend::Kind;
+use seriatim::source::{SourceError, Watching};
 use settings::{EVERY, Settings};
+use wal::{Relay, SlotNames};
 
 pub use clock::SourceClock;
+pub use log::log_sql;
 pub use window::{Horizon, Unit, WindowCapture};
 
 /// A PostgreSQL database whose tables are watched. Clones share their connections and their sequencer.
@@ -61,6 +67,7 @@ pub use window::{Horizon, Unit, WindowCapture};
 pub struct Source {
     database: Database,
     sequencer: Arc<Sequencer>,
+    relay: Arc<Relay>,
 }
 
 impl Source {
@@ -73,7 +80,8 @@ impl Source {
     pub fn new(database: Database) -> Self {
         let database = database.for_captures();
         let sequencer = Arc::new(Sequencer::new(database.clone()));
-        Source { database, sequencer }
+        let relay = Relay::new(database.clone());
+        Source { database, sequencer, relay }
     }
 
     /// The database.
@@ -81,9 +89,41 @@ impl Source {
         &self.database
     }
 
+    /// All consumers in the database's books, of all feeds and stores. Makes nothing.
+    pub async fn watchings(&self) -> Result<Vec<Watching>, SourceError> {
+        let all = books::all(&self.database).await;
+        all.map_err(|fault| fault.while_doing(&self.database, "looking at the consumers of"))
+    }
+
+    /// Forgets a consumer, and takes out what was installed when it was the last one of its capture: as
+    /// [`Feed::close`](seriatim::source::Feed::close) does, for a feed of which no more is known.
+    pub async fn end(&self, watching: &Watching) -> Result<(), SourceError> {
+        use seriatim::source::Feed as _;
+        let Watching { consumer, capture, table, .. } = watching;
+        match capture.as_str() {
+            "journal" => self.journal(table).close(consumer).await,
+            "log" => self.log(table).close(consumer).await,
+            other => Err(SourceError::needs_attention(
+                format!(
+                    "feed {} has the capture {other}, which cannot be taken out by its name",
+                    consumer.feed
+                ),
+                "put the feed back into the config, and unwatch it then",
+            )),
+        }
+    }
+
     /// Every change of the table, with the row before and after.
     pub fn journal(&self, table: &str) -> Capture {
         Capture::new(self, Kind::Journal, table)
+    }
+
+    /// Every change of the table, from the server's own log: no triggers, and no cost in the writers' transactions. The row as it was is
+    /// there where the table's replica identity has it.
+    pub fn wal(&self, table: &str) -> Capture {
+        let mut capture = Capture::new(self, Kind::Journal, table);
+        capture.base.writer = Writer::Relay;
+        capture
     }
 
     /// The latest state of each row of a table that has a column with the moment of its last change. Installs nothing.
@@ -122,6 +162,9 @@ impl Capture {
             database: source.database.clone(),
             sequencer: source.sequencer.clone(),
             settings: Settings::new(kind, names, EVERY),
+            writer: Writer::Triggers,
+            relay: source.relay.clone(),
+            slot: SlotNames::default(),
         };
         Capture::over(base, kind)
     }
@@ -139,6 +182,13 @@ impl Capture {
         let (mut base, kind) = (self.base.clone(), self.base.settings.kind);
         base.settings.partitions = partitions.max(1);
         Capture::over(base, kind)
+    }
+
+    /// By the server's log: what its replication slot and its publication are called; names of our own where nobody says. One relay serves
+    /// all captures of a database, so they are the first one's.
+    pub fn slot_names(mut self, slot: Option<String>, publication: Option<String>) -> Self {
+        self.base.slot = SlotNames { slot, publication };
+        self
     }
 
     /// It is meant to begin with the rows that exist: [`Install::check`](seriatim::source::Install::check) then also says

@@ -4,11 +4,13 @@ use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use seriatim::change::Position;
+use seriatim::name::{FeedName, StoreId};
 use seriatim::source::Consumer;
 use tokio_postgres::Row;
 
 use super::error::Fault;
 use super::errors::Names;
+use super::kind::Writer;
 use super::table::{Column, Table};
 use crate::database::Database;
 use crate::migrate::{Component, Upgrade};
@@ -41,6 +43,8 @@ pub(crate) const COMPONENT: Component = Component {
         include_str!("../../migrations/capture/0009_nesting.sql"),
         include_str!("../../migrations/capture/0010_documents.sql"),
         include_str!("../../migrations/capture/0011_set_back.sql"),
+        include_str!("../../migrations/capture/0012_keys.sql"),
+        include_str!("../../migrations/capture/0013_relay.sql"),
     ],
     upgrade: Upgrade::Rest,
 };
@@ -58,6 +62,7 @@ pub(crate) struct Entry {
     pub ring: i16,
     /// Ticks before this are not retained.
     pub floor: i64,
+    pub writer: Writer,
 }
 
 /// What the triggers know of the table. When it changes, they are made anew.
@@ -90,9 +95,12 @@ pub(crate) struct Known {
     /// The lengths of the key's columns that are filled up to their length; -1 for all others.
     #[serde(default)]
     pub key_lengths: Vec<i32>,
-    /// The triggers as they were made.
+    /// The triggers as they were made, or the publication.
     #[serde(default)]
     pub made: Option<Made>,
+    /// By the relay: the log has rows as they were, with all columns.
+    #[serde(default)]
+    pub full: bool,
 }
 
 /// The form of triggers that this version makes.
@@ -130,7 +138,21 @@ impl Known {
             partitions: table.partitions.iter().map(|partition| partition.oid).collect(),
             key_lengths: columns.iter().map(|column| column.filled_up_to()).collect(),
             made: before.and_then(|known| known.made.clone()),
+            full: false,
         })
+    }
+
+    /// The same where no triggers write, but the relay: how statements follow each other does not matter to it.
+    pub(crate) fn by_relay(self, full: bool) -> Self {
+        Known {
+            nests: false,
+            seen_nesting: false,
+            deferrable: false,
+            depends_on_settings: false,
+            partitions: Vec::new(),
+            full,
+            ..self
+        }
     }
 
     /// Whether keys are written in the same way by the types that the columns have now: an object stays in its partition, and is
@@ -180,7 +202,7 @@ pub(crate) async fn exists(client: &impl GenericClient, database: &Database) -> 
 pub(crate) async fn entry(
     client: &impl GenericClient,
     database: &Database,
-    kind: Kind,
+    (kind, writer): (Kind, Writer),
     table: u32,
     key: &[i16],
     names: &Names,
@@ -188,7 +210,9 @@ pub(crate) async fn entry(
     if !exists(client, database).await? {
         return Ok(None);
     }
-    let row = client.query_opt(&*database.sql(CAPTURE_FIND), &[&kind.as_str(), &table, &key]).await?;
+    let writer = writer.as_str();
+    let row =
+        client.query_opt(&*database.sql(CAPTURE_FIND), &[&kind.as_str(), &table, &key, &writer]).await?;
     row.map(|row| entry_of(&row, names)).transpose()
 }
 
@@ -207,14 +231,15 @@ pub(crate) async fn entry_by_id(
 pub(crate) async fn insert(
     client: &impl GenericClient,
     database: &Database,
-    kind: Kind,
+    (kind, writer): (Kind, Writer),
     table: u32,
     key: &[i16],
     known: &Known,
 ) -> Result<i64, Fault> {
     let known = serde_json::to_string(known).unwrap_or_default();
-    let row =
-        client.query_one(&*database.sql(CAPTURE_INSERT), &[&kind.as_str(), &table, &key, &known]).await?;
+    let (kind, writer) = (kind.as_str(), writer.as_str());
+    let insert = database.sql(CAPTURE_INSERT);
+    let row = client.query_one(&*insert, &[&kind, &table, &key, &known, &writer]).await?;
     Ok(row.get(0))
 }
 
@@ -330,7 +355,13 @@ fn entry_of(row: &Row, names: &Names) -> Result<Entry, Fault> {
         known,
         ring: row.get(4),
         floor: row.get(5),
+        writer: Writer::parse(row.get(6)),
     })
+}
+
+/// The consumer of these names; `None` where nobody can have them.
+pub(crate) fn consumer(feed: &str, store: &str) -> Option<Consumer> {
+    Some(Consumer { feed: FeedName::new(feed).ok()?, store: StoreId::new(store).ok()? })
 }
 
 /// A moment from microseconds; one that no calendar has is the first that every calendar has.

@@ -28,6 +28,11 @@ pub(crate) struct Typed {
 }
 
 impl Typed {
+    /// A column of this name whose type, without its domains, has this number, sort and category.
+    pub(crate) fn new(number: i16, name: &str, (base, sort, category): (u32, char, char)) -> Self {
+        Typed { number, name: name.to_owned(), base, sort, category }
+    }
+
     /// The columns of a table as it is now.
     pub(crate) fn all(table: &Table) -> Vec<Typed> {
         table.columns.iter().map(Typed::of).collect()

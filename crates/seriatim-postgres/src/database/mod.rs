@@ -278,6 +278,11 @@ impl Database {
         dedicated.await.map_err(|cause| self.error("connecting to", cause))
     }
 
+    /// Where the database is and how to get there, for a connection of another kind than the driver's.
+    pub(crate) fn address(&self) -> (&tokio_postgres::Config, &MakeRustlsConnect) {
+        (&self.shared.address.config, &self.shared.tls)
+    }
+
     /// Before anything else: a pooler that hands sessions around is refused, not tried.
     async fn refuse_shared_sessions(&self) -> Result<(), PostgresError> {
         let look = async || match pooler::shares_sessions(&self.shared.address.config, &self.shared.tls).await

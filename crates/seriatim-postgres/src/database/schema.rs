@@ -18,7 +18,7 @@ impl Default for Schema {
 
 impl Schema {
     /// A schema of this name: lower-case letters, digits and underscores, at most 40 of them.
-    pub(super) fn new(name: &str) -> Option<Self> {
+    pub fn new(name: &str) -> Option<Self> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let good = (1..=40).contains(&name.len())
             && name.chars().all(plain)
@@ -33,7 +33,7 @@ impl Schema {
     }
 
     /// SQL in which `seriatim.` stands before every table and function, with this schema there instead.
-    pub(super) fn in_sql<'s>(&self, sql: &'s str) -> Cow<'s, str> {
+    pub(crate) fn in_sql<'s>(&self, sql: &'s str) -> Cow<'s, str> {
         if *self == Schema::default() {
             return Cow::Borrowed(sql);
         }

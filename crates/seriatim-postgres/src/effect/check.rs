@@ -10,7 +10,7 @@ use crate::error::{PostgresError, is_transient};
 #[derive(Debug, Error)]
 pub enum SqlProblem {
     /// A parameter that no change has a value for.
-    #[error("the SQL uses {name}, and there is no such parameter; there are {}", known.join(", "))]
+    #[error("the SQL uses {name}, and there is no such parameter{}; there are {}", seriatim::backend::did_you_mean(name, known), known.join(", "))]
     UnknownParameter {
         /// Its name, as it is written.
         name: String,

@@ -55,6 +55,11 @@ pub struct SqlEffect {
     columns: usize,
 }
 
+/// The parameters that some SQL uses.
+pub(crate) fn parameters_of(sql: &str) -> Vec<String> {
+    lexer::statements(sql).into_iter().flat_map(|statement| statement.parameters).collect()
+}
+
 impl SqlEffect {
     /// Runs `sql` for every change, or `delete_sql`, if there is one, for those that are deletes.
     /// Nothing is checked here: see [`SqlEffect::check`].

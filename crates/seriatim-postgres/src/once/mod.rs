@@ -24,12 +24,18 @@ use tokio_postgres::types::ToSql;
 
 use crate::database::Database;
 use crate::error::PostgresError;
-use crate::migrate::{Component, Upgrade, migrate, script, version};
+use crate::migrate::{Component, Upgrade, migrate, offer, script, version};
 
 const COMPONENT: Component = Component {
     name: "once",
     migrations: &[include_str!("../../migrations/once/0001_once.sql")],
     upgrade: Upgrade::Rest,
+};
+/// The same for callers that speak SQL, in their own transactions.
+const FUNCTIONS: Component = Component {
+    name: "once functions",
+    migrations: &[include_str!("../../migrations/once_functions/0001_once_functions.sql")],
+    upgrade: Upgrade::All,
 };
 const START: &str = include_str!("../../queries/once_start.sql");
 const READ: &str = include_str!("../../queries/once_read.sql");
@@ -98,7 +104,9 @@ impl PostgresLedger {
 
     /// The SQL that makes what the ledger still lacks in this database. Changes nothing.
     pub async fn script(database: &Database) -> Result<String, PostgresError> {
-        script(database, &COMPONENT).await
+        let (tables, functions) = (script(database, &COMPONENT).await?, script(database, &FUNCTIONS).await?);
+        // Both make the schema where there is none.
+        Ok(tables + &functions.replace(&format!("create schema {};\n", database.schema()), ""))
     }
 
     /// The database that the ledger is in.
@@ -107,7 +115,11 @@ impl PostgresLedger {
     }
 
     async fn make(&self) -> Result<(), PostgresError> {
-        self.made.get_or_try_init(|| migrate(&self.database, &COMPONENT)).await.map(|_| ())
+        let made = self.made.get_or_try_init(async || {
+            migrate(&self.database, &COMPONENT).await?;
+            offer(&self.database, &FUNCTIONS).await
+        });
+        made.await.map(|_| ())
     }
 
     async fn query(

@@ -149,6 +149,6 @@ pub(super) fn view(row: &Row, of: &ObjectName) -> Result<ObjectView, StoreError>
 fn parked(row: &Row) -> Result<Option<ParkedEvents>, StoreError> {
     let Some(error) = get::<Option<String>>(row, 4)? else { return Ok(None) };
     let attempts = get::<i32>(row, 5)?.cast_unsigned();
-    let failure = ParkedFailure { error, attempts, state: ParkedState::Parked };
+    let failure = ParkedFailure { error, attempts, state: ParkedState::Parked, next_try: None };
     Ok(Some(ParkedEvents { failure, since: get(row, 6)? }))
 }

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //!   sequencer ──look──▶ moved? ──tick, NOTIFY 3,7──▶ readers of journals 3 and 7, in all processes
+//!       │                                             (of a few changes it names the keys too: then only their readers)
 //!       └──beat, each 0.7 s──▶ the other processes: silent for two seconds, and one of them takes over
 //! ```
 //!
@@ -28,7 +29,7 @@ use tokio_postgres::Client;
 use crate::database::Database;
 
 pub(crate) use look::{Look, covers};
-pub(crate) use news::Subject;
+pub(crate) use news::{Share, Subject};
 
 use news::News;
 
@@ -103,14 +104,20 @@ impl Sequencer {
         self.shared.news.borrow().count(subject)
     }
 
-    /// Returns when there is more news of a capture than a read knew of; after `every` when nobody tells us, and after a long while
-    /// all the same.
-    pub(crate) async fn news(&self, subject: Option<Subject>, known: u64, every: Duration) {
+    /// Returns when there is more news of a capture than a read knew of, for this share of its partitions; after `every` when nobody
+    /// tells us, and after a long while all the same.
+    pub(crate) async fn news(
+        &self,
+        subject: Option<Subject>,
+        known: u64,
+        share: Option<Share<'_>>,
+        every: Duration,
+    ) {
         self.start();
         let listening = self.shared.state().listening;
         // Not all feeds of all hosts at once.
         let timeout = if listening { SLOW.mul_f64(0.75 + fastrand::f64() / 2.0) } else { every };
-        self.more_than(subject, known, timeout).await;
+        self.wait(timeout, |news| news.is_more_than(known, subject, share)).await;
     }
 
     /// Whether the sequencer lives, as far as is known, so that ticks are told.
@@ -121,8 +128,12 @@ impl Sequencer {
 
     /// Returns when there is more news of a capture than this, or after the timeout.
     pub(crate) async fn more_than(&self, subject: Option<Subject>, known: u64, timeout: Duration) {
+        self.wait(timeout, |news| news.is_more_than(known, subject, None)).await;
+    }
+
+    async fn wait(&self, timeout: Duration, until: impl FnMut(&News) -> bool) {
         let mut news = self.shared.news.subscribe();
-        drop(tokio::time::timeout(timeout, news.wait_for(|news| news.count(subject) > known)).await);
+        drop(tokio::time::timeout(timeout, news.wait_for(until)).await);
     }
 
     /// Has the sequencer tick, for a reader that knows that there is something to tick, and waits for it, for `timeout` at most.

@@ -56,8 +56,8 @@ pub(super) async fn checkpoint(
 ) -> Result<Fence, StoreError> {
     let mut client = database.client().await?;
     let error = |cause| StoreError::from(database.error(DOING, cause));
-    let Checkpoint { parked, unparked, chained, .. } = checkpoint;
-    if parked.is_empty() && unparked.is_empty() && chained.is_empty() {
+    let Checkpoint { resumed, parked, unparked, chained, .. } = checkpoint;
+    if resumed.is_empty() && parked.is_empty() && unparked.is_empty() && chained.is_empty() {
         let moved = execute(&client, database, lease, checkpoint).await.map_err(error)?;
         drop(client);
         return if moved == 1 { Ok(Fence::Open) } else { closed(database, lease).await };

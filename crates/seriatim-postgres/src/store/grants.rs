@@ -2,7 +2,7 @@
 
 use tokio_postgres::Row;
 
-use super::{COMPONENT, rows};
+use super::{COMPONENT, pause, rows};
 use crate::database::Database;
 use crate::error::PostgresError;
 use crate::migrate::version;
@@ -12,7 +12,7 @@ const TABLE_GRANTS: &str = include_str!("../../queries/store_table_grants.sql");
 const DOING: &str = "checking the grants in";
 
 /// All tables that the store writes to.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "version",
     "store",
     "host",
@@ -23,6 +23,7 @@ const TABLES: [&str; 10] = [
     "parked_change",
     "discarded",
     "chain",
+    "paused",
 ];
 
 /// What an ordinary role may do in a database.
@@ -60,7 +61,8 @@ pub(super) async fn missing(database: &Database) -> Result<Vec<String>, Postgres
         };
         return Ok(lacking.iter().map(grant).collect());
     }
-    let up_to_date = version(database, &COMPONENT).await? >= COMPONENT.migrations.len();
+    let up_to_date = version(database, &COMPONENT).await? >= COMPONENT.migrations.len()
+        && version(database, &pause::COMPONENT).await? >= pause::COMPONENT.migrations.len();
     Ok(match up_to_date || role.may_add {
         true => Vec::new(),
         false => vec![format!("grant create on schema {schema} to {to}")],

@@ -7,7 +7,7 @@ use seriatim::store::{EnsureError, OnRewind, Release, Session, StoreError};
 use tokio_postgres::Row;
 
 use super::checkpoint::{Right, partition};
-use super::{channel, rows};
+use super::{channel, pause, rows};
 use crate::database::Database;
 
 const FEED_LIST: &str = include_str!("../../queries/feed_list.sql");
@@ -233,7 +233,7 @@ pub(super) async fn forget(database: &Database, feed: &FeedName) -> Result<(), S
         let transaction = client.transaction().await?;
         // The feed and its leases first: whoever ensures it, parks or discards at the same moment is waited for,
         // and then gone too.
-        for statement in [FEED_FORGET, FORGET, PARKED_FORGET, DISCARDED_FORGET, CHAIN_FORGET] {
+        for statement in [FEED_FORGET, FORGET, PARKED_FORGET, DISCARDED_FORGET, CHAIN_FORGET, pause::REMOVE] {
             transaction.execute(&*database.sql(statement), &[&feed.as_str()]).await?;
         }
         transaction.query_one(&*database.sql(NOTIFY), &[&channel(database)]).await?;

@@ -21,6 +21,8 @@ mod hosts;
 mod leases;
 mod parked;
 mod parts;
+mod action;
+mod pause;
 mod presence;
 mod rows;
 
@@ -31,8 +33,8 @@ use seriatim::change::{Change, Position};
 use seriatim::lease::{HostView, Lease, LeaseView, Mark, Pulse, Reshape, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
-    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
-    ParkedObject, Release, Renewal, Session, Store, StoreError,
+    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, NotedAction,
+    OnRewind, ParkedObject, Paused, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -52,6 +54,7 @@ pub(crate) const COMPONENT: Component = Component {
         include_str!("../../migrations/store/0002_sessions.sql"),
         include_str!("../../migrations/store/0003_done_above.sql"),
         include_str!("../../migrations/store/0004_parts.sql"),
+        include_str!("../../migrations/store/0005_next_try.sql"),
     ],
     upgrade: Upgrade::Rest,
 };
@@ -91,6 +94,8 @@ impl PostgresStore {
     pub async fn on(database: Database) -> Result<Self, PostgresError> {
         migrate(&database, &COMPONENT).await?;
         migrate(&database, &chain::COMPONENT).await?;
+        migrate(&database, &pause::COMPONENT).await?;
+        migrate(&database, &action::COMPONENT).await?;
         let presence = Presence::new(database.clone());
         Ok(PostgresStore { database, presence })
     }
@@ -292,6 +297,34 @@ impl Store for PostgresStore {
             Fence::Open => Ok(()),
             Fence::Closed { by } => Err(CheckpointError::Fenced { by }),
         }
+    }
+
+    fn notes_actions(&self) -> bool {
+        true
+    }
+
+    async fn note_action(&self, text: &str) -> Result<(), StoreError> {
+        action::note(&self.database, text).await
+    }
+
+    async fn actions(&self, limit: usize) -> Result<Vec<NotedAction>, StoreError> {
+        action::list(&self.database, limit).await
+    }
+
+    fn pauses(&self) -> bool {
+        true
+    }
+
+    async fn pause(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        pause::add(&self.database, feed).await
+    }
+
+    async fn resume(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        pause::remove(&self.database, feed).await
+    }
+
+    async fn paused(&self) -> Result<Vec<Paused>, StoreError> {
+        pause::list(&self.database).await
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

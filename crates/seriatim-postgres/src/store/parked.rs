@@ -1,6 +1,7 @@
 //! Parked objects, and the changes that wait for them.
 
 use deadpool_postgres::Transaction;
+use jiff::Timestamp;
 use seriatim::change::Change;
 use seriatim::lease::Lease;
 use seriatim::name::{FeedName, Partition};
@@ -15,6 +16,7 @@ use crate::database::Database;
 const FAILED: &str = include_str!("../../queries/parked_failed.sql");
 const WAITING: &str = include_str!("../../queries/parked_waiting.sql");
 const CHANGE_INSERT: &str = include_str!("../../queries/parked_change_insert.sql");
+const RESUME: &str = include_str!("../../queries/parked_resume.sql");
 const TAKE_OUT: &str = include_str!("../../queries/parked_take_out.sql");
 const SETTLE: &str = include_str!("../../queries/parked_settle.sql");
 const LOCK: &str = include_str!("../../queries/parked_lock.sql");
@@ -31,6 +33,7 @@ struct Objects {
     errors: Vec<String>,
     attempts: Vec<i32>,
     retrying: Vec<bool>,
+    next_try: Vec<Option<Timestamp>>,
 }
 
 impl Objects {
@@ -38,11 +41,13 @@ impl Objects {
         let error = failure.map_or_else(String::new, |failure| rows::text(&failure.error));
         let attempts = failure.map_or(0, |failure| failure.attempts.cast_signed());
         let retrying = failure.is_none_or(|failure| failure.state == ParkedState::Retrying);
+        let next_try = failure.and_then(|failure| failure.next_try);
         match self.objects.iter().position(|known| known == object) {
             // The last failure is the one to show.
             Some(place) => {
                 (self.errors[place], self.attempts[place], self.retrying[place]) =
                     (error, attempts, retrying);
+                self.next_try[place] = next_try;
             }
             None => {
                 self.objects.push(object.to_owned());
@@ -50,6 +55,7 @@ impl Objects {
                 self.errors.push(error);
                 self.attempts.push(attempts);
                 self.retrying.push(retrying);
+                self.next_try.push(next_try);
             }
         }
     }
@@ -62,7 +68,12 @@ pub(crate) async fn carry_out(
     lease: &Lease,
     checkpoint: &Checkpoint,
 ) -> Result<(), tokio_postgres::Error> {
-    unpark(transaction, database, &lease.id.feed, &checkpoint.unparked).await?;
+    let feed = &lease.id.feed;
+    if !checkpoint.resumed.is_empty() {
+        let objects: Vec<Vec<u8>> = checkpoint.resumed.iter().map(object).collect();
+        execute(transaction, database, RESUME, &[&feed.as_str(), &objects]).await?;
+    }
+    unpark(transaction, database, feed, &checkpoint.unparked).await?;
     park(transaction, database, lease, &checkpoint.parked).await?;
     chain::note(transaction, database, &lease.id.feed, &checkpoint.chained).await
 }
@@ -107,9 +118,9 @@ async fn park(
     }
     let (feed, partition) = (lease.id.feed.as_str(), partition(&lease.id));
     if !failed.objects.is_empty() {
-        let Objects { objects, keys, errors, attempts, retrying } = &failed;
-        let parameters: [&(dyn ToSql + Sync); 7] =
-            [&feed, &partition, objects, keys, errors, attempts, retrying];
+        let Objects { objects, keys, errors, attempts, retrying, next_try } = &failed;
+        let parameters: [&(dyn ToSql + Sync); 8] =
+            [&feed, &partition, objects, keys, errors, attempts, retrying, next_try];
         execute(transaction, database, FAILED, &parameters).await?;
     }
     if !waiting.objects.is_empty() {
@@ -219,7 +230,12 @@ fn parked_object(feed: &FeedName, row: &tokio_postgres::Row) -> Result<ParkedObj
         feed: feed.clone(),
         partition: Partition(rows::small(row, 0)?),
         key: rows::json(row, 1)?,
-        failure: ParkedFailure { error: rows::get(row, 2)?, attempts: rows::small(row, 3)?, state },
+        failure: ParkedFailure {
+            error: rows::get(row, 2)?,
+            attempts: rows::small(row, 3)?,
+            state,
+            next_try: rows::get(row, 8)?,
+        },
         since: rows::time(row, 5)?,
         waiting: rows::number(row, 6)?,
         bytes: rows::number(row, 7)?,

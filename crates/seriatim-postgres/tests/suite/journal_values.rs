@@ -7,7 +7,7 @@ use seriatim::source::Start;
 
 use crate::journal_kit::{Follower, Shop, run};
 
-const ALL_TYPES: &str = r#"
+pub const ALL_TYPES: &str = r#"
 create type mood as enum ('happy', 'it''s "fine"');
 create domain price as numeric(20, 4);
 create type pair as (a int, b text);
@@ -17,7 +17,7 @@ create table everything (
     j json, jb jsonb, a int[], ta text[], m mood, pa pair, o oid, ip inet, r int4range, nothing text, "Odd ""name"" é" int
 )"#;
 
-const ROW: &str = r#"insert into everything values (
+pub const ROW: &str = r#"insert into everything values (
     1, -32768, 2147483647, -9223372036854775808, 123456789012345678901234567890.10, 1.5, 'NaN', 0.1, true,
     E'quo"te \\ back\nline ünï \U0001F600', 'v', 'ab', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '\x00ff5c', '2026-11-15',
     '12:34:56.789', '2026-11-15 08:00:00.123456', '2026-11-15 08:00:00.123456+00', '1 year 2 days 03:04:05',

@@ -69,6 +69,62 @@ async fn a_consumer_in_sql_alone_handles_each_change_once_and_parks_what_fails()
 }
 
 #[tokio::test]
+async fn the_printed_sql_makes_logs_in_any_schema() {
+    let shop = Shop::with(ORDERS).await;
+    let printed = seriatim_postgres::log_sql(&seriatim_postgres::Schema::new("app_log").unwrap());
+    assert!(!printed.contains("seriatim."), "no other schema is named");
+    for _ in 0..2 {
+        shop.sql(&printed).await;
+    }
+    shop.sql("insert into orders values (1, 0), (2, 0)").await;
+    shop.sql("select app_log.log_init('orders'); select app_log.log_register('orders', 'mailer')").await;
+    assert_eq!(shop.number("select app_log.log_list('orders', 10)").await, 2);
+    shop.sql("update orders set amount = 1 where id = 1; delete from orders where id = 2").await;
+    shop.sql("select app_log.log_tick()").await;
+    let keys = "select id || ' ' || deleted from app_log.log_id_orders where modified_seq_id > 2 order by modified_seq_id";
+    assert_eq!(shop.texts(keys).await, ["1 false", "2 true"]);
+    assert_eq!(shop.number("select count(*) from pg_namespace where nspname = 'seriatim'").await, 0);
+}
+
+#[tokio::test]
+async fn what_is_parked_is_tried_again_or_dropped_with_a_reason_by_sql() {
+    let shop = Shop::with(ORDERS).await;
+    shop.init_by_sql(
+        "select seriatim.log_init('orders'); select seriatim.log_register('orders', 'mailer', false)",
+    )
+    .await;
+    shop.sql(
+        "create table mailed (key jsonb); create table away (since date); insert into away values (now());
+         create function mail(key jsonb, deleted boolean) returns void language plpgsql as $$
+         begin
+             if exists (select from public.away) then raise 'no address'; end if;
+             insert into public.mailed values (key);
+         end $$;
+         insert into orders values (1, 0), (2, 0)",
+    )
+    .await;
+    let process = "select seriatim.log_tick(); select seriatim.log_process('orders', 'mailer', 'mail')";
+    shop.sql(process).await;
+    assert_eq!(shop.number("select count(*) from seriatim.log_parked").await, 2);
+    let no_reason = "select seriatim.log_discard('orders', 'mailer', '{\"id\":1}', ' ')";
+    assert!(shop.writer.batch_execute(no_reason).await.is_err());
+    let discard = "select seriatim.log_discard('orders', 'mailer', '{\"id\":1}', 'moved away')::int::bigint";
+    assert_eq!((shop.number(discard).await, shop.number(discard).await), (1, 0));
+    assert_eq!(
+        shop.texts("select key->>'id' || ' ' || error || ', ' || reason from seriatim.log_discarded").await,
+        ["1 no address, moved away"]
+    );
+    shop.sql("truncate away").await;
+    assert_eq!(shop.number("select seriatim.log_retry('orders', 'mailer')").await, 1);
+    shop.sql("select seriatim.log_process('orders', 'mailer', 'mail')").await;
+    assert_eq!(
+        shop.texts("select key::text from mailed").await,
+        ["{\"id\": 2}"],
+        "what was dropped does not come"
+    );
+}
+
+#[tokio::test]
 async fn whoever_changed_few_rows_before_is_not_slow_to_change_many() {
     for init in ["'orders'", "'orders', deletes => false"] {
         let shop = Shop::with(ORDERS).await;

@@ -222,7 +222,7 @@ async fn a_misspelt_parameter_is_named_with_what_there_is() {
     let problem = check("insert into copies (value) values (:new_amont)", None).await.unwrap_err();
     assert_eq!(
         problem.to_string(),
-        "the SQL uses :new_amont, and there is no such parameter; there are :op, :id, :at, :key_id, :new_id, \
+        "the SQL uses :new_amont, and there is no such parameter (did you mean :new_amount?); there are :op, :id, :at, :key_id, :new_id, \
          :new_amount, :old_id, :old_amount"
     );
     let problem = check(KINDS, Some("delete from copies where value = $1")).await.unwrap_err();

@@ -23,7 +23,7 @@ fn key() -> Key {
 }
 
 fn parking(state: ParkedState) -> Checkpoint {
-    let failure = ParkedFailure { error: "no".to_owned(), attempts: 5, state };
+    let failure = ParkedFailure { error: "no".to_owned(), attempts: 5, state, next_try: None };
     let parked = vec![
         Parking { change: change(20, 1, Value::Null), failure: Some(failure) },
         Parking { change: change(21, 1, Value::Null), failure: None },

@@ -64,7 +64,10 @@ async fn note(changes: &[Change], transaction: &Transaction<'_>) -> Result<(), F
 
 fn fails(change: Change) -> Parking {
     let state = if fastrand::u8(..3) == 0 { ParkedState::Retrying } else { ParkedState::Parked };
-    Parking { change, failure: Some(ParkedFailure { error: "no".to_owned(), attempts: 1, state }) }
+    Parking {
+        change,
+        failure: Some(ParkedFailure { error: "no".to_owned(), attempts: 1, state, next_try: None }),
+    }
 }
 
 /// One owner's hold on a lease.

@@ -89,7 +89,8 @@ async fn a_role_beside_the_schemas_owner_needs_grants_on_each_table_and_no_more(
     let store = PostgresStore::connect(&app.url()).await.unwrap();
     let (session, lease) = own(&store, "ada").await;
     let state = seriatim::store::ParkedState::Parked;
-    let failure = Some(seriatim::store::ParkedFailure { error: "no".to_owned(), attempts: 1, state });
+    let failure =
+        Some(seriatim::store::ParkedFailure { error: "no".to_owned(), attempts: 1, state, next_try: None });
     let mut checkpoint = Checkpoint::at(Position::number(5));
     checkpoint.parked.push(seriatim::store::Parking { change: change(1, 1, Value::Null), failure });
     store.checkpoint(&lease, &checkpoint).await.unwrap();

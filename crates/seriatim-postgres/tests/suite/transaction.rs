@@ -46,7 +46,12 @@ async fn effect_and_checkpoint_happen_together() {
     let (_, lease) = own(&store, "ada").await;
     let handler = in_transaction(&store, note);
     let mut checkpoint = to(2);
-    let failure = Some(ParkedFailure { error: "no\0".to_owned(), attempts: 5, state: ParkedState::Parked });
+    let failure = Some(ParkedFailure {
+        error: "no\0".to_owned(),
+        attempts: 5,
+        state: ParkedState::Parked,
+        next_try: None,
+    });
     checkpoint.parked.push(Parking { change: change(2, 9, Value::Null), failure });
     handler.handle_and_checkpoint(&one(1), &checkpoint, &context(&lease)).await.unwrap();
     assert_eq!(place.number(SEEN).await, 1);
@@ -70,7 +75,8 @@ async fn a_feed_whose_handlers_keep_all_their_connections_keeps_no_other_waiting
 /// The change 1 of object 9 is parked, and is tried again.
 async fn retrying(store: &PostgresStore, lease: &seriatim::lease::Lease) -> Checkpoint {
     let key = seriatim::Key::of("id", Value::Integer(9));
-    let failure = ParkedFailure { error: "no".to_owned(), attempts: 1, state: ParkedState::Retrying };
+    let failure =
+        ParkedFailure { error: "no".to_owned(), attempts: 1, state: ParkedState::Retrying, next_try: None };
     let parked = vec![
         Parking { change: change(1, 9, Value::Null), failure: Some(failure) },
         Parking { change: change(2, 9, Value::Null), failure: None },

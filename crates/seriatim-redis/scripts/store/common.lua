@@ -9,12 +9,17 @@
 --   hosts                       a text, where older versions have a set of names (and host:NAME): they stop there. They would not see
 --                               the sign of life of newer hosts
 --   parked:FEED                 sorted set: object -> when it came, as a number
---   parked.why:FEED:OBJECT      hash: partition, key, error, attempts, state ('retrying' or 'parked'), since, bytes
+--   parked.why:FEED:OBJECT      hash: partition, key, error, attempts, state ('retrying' or 'parked'), since, bytes, next (when it is
+--                               tried again, or '')
 --   parked.changes:FEED:OBJECT  hash: id -> change;  parked.ids:FEED:OBJECT  sorted set: id -> when it came, as a number
 --   discarded:FEED              list of JSON, latest first: partition, key, first, last, changes, error, reason, when
+--   actions                     list, latest first: when, in ms, and what somebody did
+--   paused                      hash: feed -> since when it is paused, in ms
 --   news                        stream of one entry: moves when a lease changes hands, is asked for, its parked objects are, or a host comes or goes
 local prefix, feeds = ARGV[1], KEYS[1]
 local hosts, sessions, news = prefix .. 'hosts', prefix .. 'sessions', prefix .. 'news'
+local actions = prefix .. 'actions'
+local paused = prefix .. 'paused'
 
 local function lease(feed, partition) return prefix .. 'lease:' .. feed .. ':' .. partition end
 local function host(name) return prefix .. 'session:' .. name end
@@ -93,11 +98,11 @@ local function take_out(feed, object, ids)
   if redis.call('EXISTS', order) == 0 then forget_parked(feed, object) end
 end
 
--- A parked object: partition, key, error, attempts, state, since, waiting, bytes; nothing when it is not parked.
+-- A parked object: partition, key, error, attempts, state, since, waiting, bytes, next; nothing when it is not parked.
 local function shown(feed, object)
-  local is = redis.call('HMGET', parked_of('why', feed, object), 'partition', 'key', 'error', 'attempts', 'state', 'since', 'bytes')
+  local is = redis.call('HMGET', parked_of('why', feed, object), 'partition', 'key', 'error', 'attempts', 'state', 'since', 'bytes', 'next')
   if not is[1] then return {} end
-  is[7], is[8] = tostring(redis.call('ZCARD', parked_of('ids', feed, object))), is[7]
+  is[7], is[8], is[9] = tostring(redis.call('ZCARD', parked_of('ids', feed, object))), is[7], is[8] or ''
   return is
 end
 

@@ -4,5 +4,6 @@ for _, partition in ipairs(partitions_of(feed)) do redis.call('DEL', lease(feed,
 for _, object in ipairs(redis.call('ZRANGE', parked(feed), 0, -1)) do forget_parked(feed, object) end
 redis.call('DEL', discarded(feed), parts(feed))
 redis.call('HDEL', feeds, feed)
+redis.call('HDEL', paused, feed)
 tell()
 return 0

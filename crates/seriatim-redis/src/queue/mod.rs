@@ -76,6 +76,17 @@ struct Replicas {
     within: Duration,
 }
 
+/// An object that a worker of the algorithm's description had, and that this program's workers take now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// The worker.
+    pub worker: String,
+    /// The object.
+    pub object: ObjectName,
+    /// The id of the event that the worker was sending, if it was.
+    pub id: Option<EventId>,
+}
+
 /// The next cursor, and what a step found.
 type Step<T> = (String, Vec<T>);
 
@@ -119,6 +130,14 @@ impl RedisQueue {
     /// A key in the queue's slot, for what a producer writes together with its events.
     pub fn key(&self, name: &str) -> String {
         self.prefix.key(name)
+    }
+
+    /// Takes over what workers of the algorithm's description left in the keys `event.worker:W:object` and `event.worker:W:event`: each
+    /// event that was being sent comes first of its object, with its id. Workers of this program have a state and are left alone.
+    ///
+    /// Those workers must have ended: they give no sign of life, and one that runs would send its event beside this program's workers.
+    pub async fn adopt(&self) -> Result<Vec<Adopted>, StoreError> {
+        self.over_all("taking over from workers of before", &self.scripts.adopt, reply::adopted).await
     }
 
     async fn run(

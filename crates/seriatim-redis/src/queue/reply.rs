@@ -9,7 +9,7 @@ use seriatim::queue::{
 };
 use seriatim::store::{ParkedFailure, ParkedState};
 
-use super::name;
+use super::{Adopted, name};
 use crate::parts::{Parts, Result, list, session, strange, time};
 
 /// Names that producers gave may be anything.
@@ -142,9 +142,10 @@ pub(super) fn view(answer: Value, object: &ObjectName) -> Result<Option<ObjectVi
         epoch,
     });
     let state = ParkedState::Parked;
-    let parked = attempts
-        .zip(since)
-        .map(|(attempts, since)| ParkedEvents { failure: ParkedFailure { error, attempts, state }, since });
+    let parked = attempts.zip(since).map(|(attempts, since)| ParkedEvents {
+        failure: ParkedFailure { error, attempts, state, next_try: None },
+        since,
+    });
     Ok(Some(ObjectView {
         object: object.clone(),
         waiting,
@@ -171,6 +172,18 @@ pub(super) fn names(answer: Value) -> Result<(String, Vec<ObjectName>)> {
         names.push(object(&mut parts)?);
     }
     Ok((cursor, names))
+}
+
+/// What was taken over from workers of before.
+pub(super) fn adopted(answer: Value) -> Result<(String, Vec<Adopted>)> {
+    let mut parts = Parts::of(answer)?;
+    let cursor = parts.text()?;
+    let mut adopted = Vec::new();
+    while parts.0.len() > 0 {
+        let worker = String::from_utf8_lossy(&parts.bytes()?).into_owned();
+        adopted.push(Adopted { worker, object: object(&mut parts)?, id: parts.optional(id)? });
+    }
+    Ok((cursor, adopted))
 }
 
 /// What `discard.lua` keeps.

@@ -34,6 +34,7 @@ pub(super) struct Scripts {
     pub(super) remove: Script,
     pub(super) remove_rest: Script,
     pub(super) forget: Script,
+    pub(super) adopt: Script,
 }
 
 impl Scripts {
@@ -59,6 +60,7 @@ impl Scripts {
             remove: script!("remove.lua"),
             remove_rest: script!("remove_rest.lua"),
             forget: script!("forget.lua"),
+            adopt: script!("adopt.lua"),
         }
     }
 }

@@ -13,8 +13,9 @@ use seriatim::change::{Change, Position};
 use seriatim::lease::{HostView, Lease, LeaseView, Liveness, Mark, Part, Pulse, Reshape, Sighting, View};
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
-    Checkpoint, CheckpointError, DISCARDS_KEPT, Discard, Discarded, Discarding, EnsureError, JoinError,
-    OnRewind, ParkedFailure, ParkedObject, Parking, Release, Renewal, Session, Store, StoreError, Unparking,
+    ACTIONS_KEPT, Checkpoint, CheckpointError, DISCARDS_KEPT, Discard, Discarded, Discarding, EnsureError,
+    JoinError, NotedAction, OnRewind, ParkedFailure, ParkedObject, Parking, Paused, Release, Renewal,
+    Session, Store, StoreError, Unparking,
 };
 use seriatim::value::{Columns, Key, Row};
 
@@ -64,6 +65,21 @@ impl RedisStore {
         let feeds = prefix.key("feeds");
         let news = Arc::new(Mutex::new("0-0".to_owned()));
         Ok(RedisStore { redis, prefix, feeds, scripts: Arc::new(Scripts::new()), news })
+    }
+
+    /// Removes every key that begins with the store's prefix, in small steps, and says how many there were: leases, checkpoints, what
+    /// is parked, and the signals of a ledger with the same prefix.
+    pub async fn purge(&self) -> Result<u64, RedisError> {
+        let (pattern, mut cursor, mut gone) = (self.prefix.pattern(), "0".to_owned(), 0);
+        loop {
+            let answer = self.run("removing all keys", &self.scripts.purge, &[&pattern, &cursor]).await?;
+            let mut parts = Parts::of(answer)?;
+            cursor = parts.text()?;
+            gone += parts.number::<u64>()?;
+            if cursor == "0" {
+                return Ok(gone);
+            }
+        }
     }
 
     async fn run(
@@ -139,10 +155,11 @@ fn parking(parking: &Parking, arguments: &mut Vec<String>) {
     let key = change.key.clone().unwrap_or_else(|| Key::new(Row::new(Columns::new::<&str>([]), [])));
     arguments.extend([key.identity(), reply::to_json(&key), change.id.to_string(), reply::to_json(change)]);
     arguments.extend(match &parking.failure {
-        Some(ParkedFailure { error, attempts, state }) => {
-            [reply::state_name(*state).to_owned(), error.clone(), attempts.to_string()]
+        Some(ParkedFailure { error, attempts, state, next_try }) => {
+            let next_try = next_try.map(|next| next.as_millisecond().to_string()).unwrap_or_default();
+            [reply::state_name(*state).to_owned(), error.clone(), attempts.to_string(), next_try]
         }
-        None => [String::new(), WAITS.to_owned(), "0".to_owned()],
+        None => [String::new(), WAITS.to_owned(), "0".to_owned(), String::new()],
     });
 }
 
@@ -310,7 +327,9 @@ impl Store for RedisStore {
         let (session, epoch) = (lease.session.to_string(), lease.epoch.to_string());
         let mut arguments = vec![feed.to_owned(), partition, session, epoch, checkpoint.position.to_string()];
         arguments
-            .extend([checkpoint.done.to_text().unwrap_or_default(), checkpoint.unparked.len().to_string()]);
+            .extend([checkpoint.done.to_text().unwrap_or_default(), checkpoint.resumed.len().to_string()]);
+        arguments.extend(checkpoint.resumed.iter().map(Key::identity));
+        arguments.push(checkpoint.unparked.len().to_string());
         checkpoint.unparked.iter().for_each(|done| unparking(done, &mut arguments));
         checkpoint.parked.iter().for_each(|change| parking(change, &mut arguments));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -416,6 +435,37 @@ impl Store for RedisStore {
         let answer = self.run_with("adopting parked objects", &self.scripts.adopt_parked, &arguments).await;
         let answer = answer.and_then(|answer| Parts::of(Value::Array(vec![answer]))?.text());
         done_or_fenced(&answer.map_err(StoreError::from)?, lease)
+    }
+
+    fn notes_actions(&self) -> bool {
+        true
+    }
+
+    async fn note_action(&self, text: &str) -> Result<(), StoreError> {
+        let kept = ACTIONS_KEPT.to_string();
+        self.is_one("noting an action", &self.scripts.note_action, &[text, &kept]).await.map(drop)
+    }
+
+    async fn actions(&self, limit: usize) -> Result<Vec<NotedAction>, StoreError> {
+        let Some(last) = limit.checked_sub(1) else { return Ok(Vec::new()) };
+        let last = last.to_string();
+        Ok(reply::actions(self.run("looking for actions", &self.scripts.actions, &[&last]).await?)?)
+    }
+
+    fn pauses(&self) -> bool {
+        true
+    }
+
+    async fn pause(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        self.is_one("pausing a feed", &self.scripts.pause, &[feed.as_str()]).await
+    }
+
+    async fn resume(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        self.is_one("resuming a feed", &self.scripts.resume, &[feed.as_str()]).await
+    }
+
+    async fn paused(&self) -> Result<Vec<Paused>, StoreError> {
+        Ok(reply::paused(self.run("looking for paused feeds", &self.scripts.paused, &[]).await?)?)
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

@@ -10,9 +10,11 @@ use seriatim::lease::{
     EXPIRE_UNSAID, HostView, Lease, LeaseId, LeaseView, Liveness, Mark, Owner, Part, Pulse, Sighting, View,
 };
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId};
-use seriatim::store::{Discarded, Discarding, ParkedFailure, ParkedObject, ParkedState, Session};
+use seriatim::store::{
+    Discarded, Discarding, NotedAction, ParkedFailure, ParkedObject, ParkedState, Paused, Session,
+};
 
-use crate::parts::{Parts, Result, list, session, strange};
+use crate::parts::{Parts, Result, list, session, strange, time};
 
 /// As JSON, lossless.
 pub(super) fn to_json(value: &impl Serialize) -> String {
@@ -52,6 +54,29 @@ fn pulse_of(answers: &mut impl Iterator<Item = Value>) -> Result<Pulse> {
     let news = crate::script::string(next()?).ok_or_else(|| strange("no id of news"))?;
     let hosts = hosts(next()?)?;
     Ok(Pulse { mark: Mark(String::from_utf8(news).map_err(strange)?), hosts })
+}
+
+/// What people did.
+pub(super) fn actions(answer: Value) -> Result<Vec<NotedAction>> {
+    let mut parts = Parts::of(answer)?;
+    let mut noted = Vec::new();
+    while parts.0.len() > 0 {
+        let line = parts.text()?;
+        let (at, text) = line.split_once(' ').unwrap_or(("0", &line));
+        noted.push(NotedAction { at: time(at).unwrap_or_default(), text: text.to_owned() });
+    }
+    Ok(noted)
+}
+
+/// The feeds that are paused.
+pub(super) fn paused(answer: Value) -> Result<Vec<Paused>> {
+    let mut parts = Parts::of(answer)?;
+    let mut paused = Vec::new();
+    while parts.0.len() > 0 {
+        paused.push(Paused { feed: feed_name(&parts.text()?)?, since: parts.time()? });
+    }
+    paused.sort_by(|one, other| one.feed.cmp(&other.feed));
+    Ok(paused)
 }
 
 /// Hosts, by name.
@@ -152,7 +177,7 @@ pub(super) fn parked(answer: Value, feed: &FeedName) -> Result<Vec<ParkedObject>
 
 fn parked_object(answer: Value, feed: &FeedName) -> Result<ParkedObject> {
     let mut parts = Parts::of(answer)?;
-    Ok(ParkedObject {
+    let mut object = ParkedObject {
         feed: feed.clone(),
         partition: Partition(parts.number()?),
         key: from_json(&parts.text()?)?,
@@ -160,11 +185,14 @@ fn parked_object(answer: Value, feed: &FeedName) -> Result<ParkedObject> {
             error: parts.text()?,
             attempts: parts.number()?,
             state: parked_state(&parts.text()?)?,
+            next_try: None,
         },
         since: parts.time()?,
         waiting: parts.number()?,
         bytes: parts.number()?,
-    })
+    };
+    object.failure.next_try = parts.optional(time)?;
+    Ok(object)
 }
 
 /// One parked object; nothing when it is not parked.

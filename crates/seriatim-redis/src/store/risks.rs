@@ -51,6 +51,7 @@ fn risks(server: &Server) -> Vec<Blocker> {
                 "Redis may evict checkpoints and leases when its memory is full (maxmemory-policy {policy})"
             ),
             remedy: "set `maxmemory-policy noeviction`".to_owned(),
+            ..Blocker::default()
         });
     }
     if server.appends == Some(false) && server.saves == Some(false) {
@@ -58,6 +59,7 @@ fn risks(server: &Server) -> Vec<Blocker> {
             what: "Redis keeps nothing on disk: a restart loses all checkpoints, and the feeds stop"
                 .to_owned(),
             remedy: "set `appendonly yes`, with `appendfsync always` to lose nothing at all".to_owned(),
+            ..Blocker::default()
         });
     }
     risks

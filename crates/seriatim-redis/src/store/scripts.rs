@@ -36,7 +36,13 @@ pub(super) struct Scripts {
     pub(super) discarded: Script,
     pub(super) reshape: Script,
     pub(super) adopt_parked: Script,
+    pub(super) note_action: Script,
+    pub(super) actions: Script,
+    pub(super) pause: Script,
+    pub(super) resume: Script,
+    pub(super) paused: Script,
     pub(super) forget: Script,
+    pub(super) purge: Script,
 }
 
 impl Scripts {
@@ -64,7 +70,13 @@ impl Scripts {
             discarded: script!("discarded.lua"),
             reshape: script!("reshape.lua"),
             adopt_parked: script!("adopt_parked.lua"),
+            note_action: script!("note_action.lua"),
+            actions: script!("actions.lua"),
+            pause: script!("pause.lua"),
+            resume: script!("resume.lua"),
+            paused: script!("paused.lua"),
             forget: script!("forget.lua"),
+            purge: script!("purge.lua"),
         }
     }
 }

@@ -250,3 +250,68 @@ async fn what_is_pushed_during_a_removal_is_not_lost() {
         assert_eq!(sent, 1, "round {round}");
     }
 }
+
+#[tokio::test]
+async fn what_a_worker_of_the_description_left_is_taken_over_in_its_place() {
+    let server = Arc::new(servers::Redis::start().unwrap());
+    let mut stage = Stage::on(server, Prefix::exactly("")).await;
+    // Worker 2 crashed while it sent event 7 of work:1; worker 3 had only taken work:2 from the list.
+    for command in [
+        "SET next.event.id 7",
+        "SET work:1:last.event.id 5",
+        "SET work:1:event.worker 2",
+        "LPUSH event.worker:2:object work:1",
+        "LPUSH event.worker:2:event first",
+        "SET event.worker:2:event.id 7",
+        "LPUSH work:1:events second",
+        "LPUSH event.worker:3:object work:2",
+        "LPUSH work:2:events other",
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        stage.query::<redis::Value>(words[0], &words[1..]).await;
+    }
+    let mut adopted = stage.queue.adopt().await.unwrap();
+    adopted.sort_by(|a, b| a.worker.cmp(&b.worker));
+    let told: Vec<String> =
+        adopted.iter().map(|a| format!("{} {} {:?}", a.worker, a.object, a.id.map(|id| id.0))).collect();
+    assert_eq!(told, ["2 work:1 Some(7)", "3 work:2 None"]);
+    assert_eq!(stage.queue.adopt().await.unwrap(), [], "once");
+    assert_eq!(stage.queue.invariants().await.unwrap(), []);
+    let view = stage.queue.inspect(&object("work:1")).await.unwrap().unwrap();
+    assert_eq!((view.sending.len(), view.waiting), (1, 1));
+    let mut sent = Vec::new();
+    for _ in 0..2 {
+        let mut taken = stage.take().await;
+        loop {
+            let event = taken.events.remove(0);
+            sent.push(format!(
+                "{} {} after {:?}: {}",
+                event.object,
+                event.id(),
+                event.prev().map(|id| id.0),
+                event.body.to_json()
+            ));
+            match stage.queue.next(&taken.hold, Some(event.id()), 1).await.unwrap() {
+                Next::Events(events) => taken.events = events,
+                Next::Released => break,
+                Next::Lost => panic!("nobody else works here"),
+            }
+        }
+    }
+    sent.sort();
+    assert_eq!(sent.len(), 3, "{sent:?}");
+    assert!(sent[0].starts_with("work:1 7 after Some(5): "), "{sent:?}");
+    assert!(sent[1].starts_with("work:1 ") && sent[1].contains(" after Some(7): "), "{sent:?}");
+}
+
+#[tokio::test]
+async fn workers_of_this_program_are_not_taken_over() {
+    let stage = Stage::set().await;
+    stage.queue.push(&object("work:1"), &[Body::from("main")]).await.unwrap();
+    let taken = stage.take().await;
+    assert_eq!(stage.queue.adopt().await.unwrap(), []);
+    assert!(!matches!(
+        stage.queue.next(&taken.hold, Some(taken.events[0].id()), 1).await.unwrap(),
+        Next::Lost
+    ));
+}

@@ -2,14 +2,34 @@
 
 use rusqlite::{Connection, Row};
 use seriatim::change::Position;
-use seriatim::name::StoreId;
-use seriatim::source::Registered;
+use seriatim::name::{FeedName, StoreId};
+use seriatim::source::{Consumer, Registered, Watching};
 
 use super::registry::exists;
 use super::settings::Settings;
 use super::slices::time;
 
 const LIST: &str = include_str!("../../queries/consumer_list.sql");
+const ALL: &str = include_str!("../../queries/consumer_all.sql");
+
+/// The consumer of these names; `None` where nobody can have them.
+pub(super) fn consumer(feed: &str, store: &str) -> Option<Consumer> {
+    Some(Consumer { feed: FeedName::new(feed).ok()?, store: StoreId::new(store).ok()? })
+}
+
+/// All consumers, of all feeds and stores.
+pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<Watching>> {
+    if !exists(connection)? {
+        return Ok(Vec::new());
+    }
+    let mut statement = connection.prepare_cached(ALL)?;
+    let found = statement.query_map([], |row| {
+        let (feed, store): (String, String) = (row.get(0)?, row.get(1)?);
+        let (capture, table, seen_at) = (row.get(2)?, row.get(3)?, time(row.get(4)?));
+        Ok(consumer(&feed, &store).map(|consumer| Watching { consumer, capture, table, seen_at }))
+    })?;
+    found.filter_map(Result::transpose).collect()
+}
 
 /// The consumers of this feed, one for each store.
 pub(super) fn registered(connection: &Connection, settings: &Settings) -> rusqlite::Result<Vec<Registered>> {

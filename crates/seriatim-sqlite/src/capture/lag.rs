@@ -6,6 +6,7 @@ use seriatim::order::partition_of_hash;
 use seriatim::source::{Blocker, Cursor, Lag};
 use seriatim::value::Key;
 
+use super::books;
 use super::consumers::now;
 use super::error::Fault;
 use super::journal::flight::CHANGES;
@@ -13,7 +14,7 @@ use super::names::Objects;
 use super::position::Place;
 use super::registry;
 use super::settings::Settings;
-use super::slices::Stepped;
+use super::slices::{Stepped, time};
 use super::sql::list;
 use super::watched::Watched;
 use seriatim::backend::Kind;
@@ -75,6 +76,8 @@ pub(super) fn blockers(connection: &Connection, watched: &Watched) -> rusqlite::
             remedy: format!(
                 "go on with `seriatim run {feed}`, or `seriatim unwatch {feed} --store {store}` if it is not needed any more"
             ),
+            since: Some(time(seen_at)),
+            of: books::consumer(&feed, &store),
         });
     }
     Ok(blockers)

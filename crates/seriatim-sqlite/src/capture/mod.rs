@@ -42,10 +42,10 @@ mod clock;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use seriatim::source::SourceError;
+use seriatim::source::{SourceError, Watching};
 use tokio::sync::OnceCell;
 
-use crate::database::{Access, Database};
+use crate::database::{Access, Database, look};
 use errors::Names;
 use highest_seen::HighestSeen;
 use reader::SharedReader;
@@ -71,6 +71,22 @@ impl Source {
     /// The file at this path. Nothing is opened yet.
     pub fn new(path: impl AsRef<Path>) -> Self {
         Source { path: path.as_ref().to_owned() }
+    }
+
+    /// All consumers in the file's books, of all feeds and stores. Makes nothing.
+    pub async fn watchings(&self) -> Result<Vec<Watching>, SourceError> {
+        if !self.path.exists() {
+            return Ok(Vec::new());
+        }
+        let looking = look(&self.path, "looking at the consumers in", books::all);
+        looking.await.map_err(SourceError::from)
+    }
+
+    /// Forgets a consumer, and takes out what was installed when it was the last one of its capture: as
+    /// [`Feed::close`](seriatim::source::Feed::close) does, for a feed of which no more is known.
+    pub async fn end(&self, watching: &Watching) -> Result<(), SourceError> {
+        use seriatim::source::Feed as _;
+        self.journal(&watching.table).close(&watching.consumer).await
     }
 
     /// Every change of the table, with the row before and after.

@@ -14,7 +14,7 @@ use crate::error::SqliteError;
 #[derive(Debug, Error)]
 pub enum SqlProblem {
     /// A parameter that no change has a value for.
-    #[error("the SQL uses {name}, and there is no such parameter; there are {}", known.join(", "))]
+    #[error("the SQL uses {name}, and there is no such parameter{}; there are {}", seriatim::backend::did_you_mean(name, known), known.join(", "))]
     UnknownParameter {
         /// Its name, as it is written.
         name: String,
@@ -40,7 +40,13 @@ pub enum SqlProblem {
 impl SqlEffect {
     /// Prepares the SQL against the database in this file, without running it, and checks its parameters against the
     /// watched table's columns and key. Writes nothing.
-    pub async fn check(&self, path: &Path, columns: &[String], key: &[String]) -> Result<(), SqlProblem> {
+    pub async fn check(
+        &self,
+        path: impl AsRef<Path>,
+        columns: &[String],
+        key: &[String],
+    ) -> Result<(), SqlProblem> {
+        let path = path.as_ref();
         let (effect, known) = (self.clone(), parameters(columns, key));
         let checked =
             look(path, "checking SQL against", move |connection| Ok(effect.problem(connection, &known)));

@@ -94,8 +94,8 @@ impl SqlEffect {
     }
 
     /// This effect on the database in this file, each batch in a transaction of its own: at least once.
-    pub fn on(self, path: &Path) -> SqlHandler {
-        SqlHandler::new(self, path)
+    pub fn on(self, path: impl AsRef<Path>) -> SqlHandler {
+        SqlHandler::new(self, path.as_ref())
     }
 }
 

@@ -54,13 +54,15 @@ pub struct SqliteLedger {
 
 impl SqliteLedger {
     /// Opens the ledger in this file, making the file and the tables that are missing.
-    pub async fn open(path: &Path) -> Result<Self, SqliteError> {
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
+        let path = path.as_ref();
         SqliteLedger::on(Database::open_with(path, Access::Create, flush_commits).await?).await
     }
 
     /// Opens the ledger in this file if there is one; `None` when the file or the ledger's tables in it are missing. Makes
     /// nothing.
-    pub async fn open_existing(path: &Path) -> Result<Option<Self>, SqliteError> {
+    pub async fn open_existing(path: impl AsRef<Path>) -> Result<Option<Self>, SqliteError> {
+        let path = path.as_ref();
         let looking = |connection: &Connection| version(connection, COMPONENT.name);
         if !path.exists() || look(path, "looking for a ledger in", looking).await? == 0 {
             return Ok(None);

@@ -75,7 +75,8 @@ pub struct SqliteQueue {
 
 impl SqliteQueue {
     /// Opens the queue of this name in the file, making the file and the tables that are missing.
-    pub async fn open(path: &Path, name: &FeedName) -> Result<Self, SqliteError> {
+    pub async fn open(path: impl AsRef<Path>, name: &FeedName) -> Result<Self, SqliteError> {
+        let path = path.as_ref();
         let database = Database::open(path, Access::Create).await?;
         let queue = name.clone();
         let prepare = move |connection: &mut Connection| {
@@ -87,7 +88,8 @@ impl SqliteQueue {
     }
 
     /// Opens the queue of this name if the file has it. Makes no file, no tables and no queue.
-    pub async fn open_existing(path: &Path, name: &FeedName) -> Result<Option<Self>, SqliteError> {
+    pub async fn open_existing(path: impl AsRef<Path>, name: &FeedName) -> Result<Option<Self>, SqliteError> {
+        let path = path.as_ref();
         let queue = name.clone();
         let is_known = move |connection: &Connection| {
             Ok(version(connection, COMPONENT.name)? > 0

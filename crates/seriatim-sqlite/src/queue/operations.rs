@@ -412,7 +412,8 @@ fn view(row: &Row<'_>, object: &ObjectName) -> Result<ObjectView> {
     let parked = match row.get::<_, Option<String>>(5)? {
         None => None,
         Some(error) => {
-            let failure = ParkedFailure { error, attempts: row.get(6)?, state: ParkedState::Parked };
+            let failure =
+                ParkedFailure { error, attempts: row.get(6)?, state: ParkedState::Parked, next_try: None };
             Some(ParkedEvents { failure, since: rows::time(row, 7)? })
         }
     };

@@ -29,6 +29,9 @@ pub(crate) fn checkpoint(connection: &Connection, lease: &Lease, checkpoint: &Ch
     if statement.execute((feed, partition, session, epoch, position, done))? == 0 {
         return closed(connection, lease);
     }
+    for key in &checkpoint.resumed {
+        parked::resume(connection, &lease.id.feed, key)?;
+    }
     for done in &checkpoint.unparked {
         parked::unpark(connection, &lease.id.feed, done)?;
     }

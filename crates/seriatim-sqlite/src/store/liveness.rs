@@ -31,14 +31,21 @@ pub(super) struct HostLock {
     _file: File,
 }
 
+/// The folder with the locks of the hosts of a store: one for all processes, by whatever link or relative path each came to the
+/// file.
+pub(crate) fn folder_of(database: &Path) -> PathBuf {
+    let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
+    let mut folder = database.into_os_string();
+    folder.push("-hosts");
+    folder.into()
+}
+
 impl HostLocks {
     /// The locks for the store in this file.
     pub(super) fn beside(database: &Path) -> Self {
-        // One folder for all processes, by whatever link or relative path each came to the file.
+        let folder = folder_of(database);
         let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
-        let mut folder = database.clone().into_os_string();
-        folder.push("-hosts");
-        HostLocks { database, folder: folder.into(), held: Mutex::new(HashMap::new()) }
+        HostLocks { database, folder, held: Mutex::new(HashMap::new()) }
     }
 
     pub(super) fn folder(&self) -> &Path {

@@ -16,6 +16,8 @@ mod leases;
 mod liveness;
 mod news;
 mod parked;
+mod action;
+mod pause;
 mod parts;
 pub(crate) mod rows;
 
@@ -30,8 +32,8 @@ use seriatim::change::{Change, Position};
 use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Reshape, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
-    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
-    ParkedObject, Release, Renewal, Session, Store, StoreError,
+    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, NotedAction,
+    OnRewind, ParkedObject, Paused, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -43,6 +45,7 @@ use crate::migrate::{Component, migrate, version};
 use hosts::Joined;
 use leases::Ensured;
 use liveness::HostLocks;
+pub(crate) use liveness::folder_of as hosts_folder;
 use news::News;
 
 const COMPONENT: Component = Component {
@@ -53,6 +56,7 @@ const COMPONENT: Component = Component {
         include_str!("../../migrations/store/0003_sessions.sql"),
         include_str!("../../migrations/store/0004_done_above.sql"),
         include_str!("../../migrations/store/0005_parts.sql"),
+        include_str!("../../migrations/store/0006_next_try.sql"),
     ],
 };
 const IDENTITY_INSERT: &str = include_str!("../../queries/store_identity_insert.sql");
@@ -72,7 +76,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// use seriatim_sqlite::SqliteStore;
 ///
 /// let folder = tempfile::tempdir()?;
-/// let store = SqliteStore::open(&folder.path().join("seriatim.db")).await?;
+/// let store = SqliteStore::open(folder.path().join("seriatim.db")).await?;
 /// assert_eq!(store.feeds().await?, []);
 /// # Ok(())
 /// # }
@@ -87,7 +91,8 @@ pub struct SqliteStore {
 
 impl SqliteStore {
     /// Opens the store in this file, making the file and the tables that are missing.
-    pub async fn open(path: &Path) -> Result<Self, SqliteError> {
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
+        let path = path.as_ref();
         let database = Database::open(path, Access::Create).await?;
         database.call("setting up the store in", prepare).await?;
         Ok(SqliteStore::on(database))
@@ -95,7 +100,8 @@ impl SqliteStore {
 
     /// Opens the store in this file if there is one; `None` when the file or the store's tables in it are missing.
     /// Makes nothing.
-    pub async fn open_existing(path: &Path) -> Result<Option<Self>, SqliteError> {
+    pub async fn open_existing(path: impl AsRef<Path>) -> Result<Option<Self>, SqliteError> {
+        let path = path.as_ref();
         if !path.exists() || !has_store(path).await? {
             return Ok(None);
         }
@@ -159,6 +165,8 @@ impl SqliteStore {
 fn prepare(connection: &mut rusqlite::Connection) -> rusqlite::Result<()> {
     migrate(connection, &COMPONENT)?;
     migrate(connection, &chain::COMPONENT)?;
+    migrate(connection, &pause::COMPONENT)?;
+    migrate(connection, &action::COMPONENT)?;
     if identity(connection)?.is_none() {
         connection.execute(IDENTITY_INSERT, [StoreId::random().as_str()])?;
     }
@@ -437,6 +445,37 @@ impl Store for SqliteStore {
         }
     }
 
+    fn notes_actions(&self) -> bool {
+        true
+    }
+
+    async fn note_action(&self, text: &str) -> Result<(), StoreError> {
+        let text = text.to_owned();
+        self.write("noting an action in", move |transaction| action::note(transaction, &text)).await
+    }
+
+    async fn actions(&self, limit: usize) -> Result<Vec<NotedAction>, StoreError> {
+        self.read("looking for actions in", move |transaction| action::list(transaction, limit)).await
+    }
+
+    fn pauses(&self) -> bool {
+        true
+    }
+
+    async fn pause(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        let feed = feed.clone();
+        self.write("pausing a feed in", move |transaction| pause::add(transaction, &feed)).await
+    }
+
+    async fn resume(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        let feed = feed.clone();
+        self.write("resuming a feed in", move |transaction| pause::remove(transaction, &feed)).await
+    }
+
+    async fn paused(&self) -> Result<Vec<Paused>, StoreError> {
+        self.read("looking for paused feeds in", |transaction| pause::list(transaction)).await
+    }
+
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
         let feed = feed.clone();
         self.write("forgetting a feed in", move |transaction| {
@@ -444,6 +483,7 @@ impl Store for SqliteStore {
             leases::have_moved(transaction)?;
             discarded::forget(transaction, &feed)?;
             chain::forget(transaction, &feed)?;
+            pause::remove(transaction, &feed)?;
             parked::forget(transaction, &feed)
         })
         .await

@@ -12,6 +12,7 @@ use super::rows;
 const INSERT: &str = include_str!("../../queries/parked_insert.sql");
 const INSERT_MISSING: &str = include_str!("../../queries/parked_insert_missing.sql");
 const CHANGE_INSERT: &str = include_str!("../../queries/parked_change_insert.sql");
+const RESUME: &str = include_str!("../../queries/parked_resume.sql");
 const TAKE_OUT: &str = include_str!("../../queries/parked_change_take_out.sql");
 const SETTLE: &str = include_str!("../../queries/parked_settle.sql");
 const REMOVE_EMPTY: &str = include_str!("../../queries/parked_remove_empty.sql");
@@ -32,13 +33,22 @@ pub(super) fn park(connection: &Connection, lease: &Lease, parking: &Parking) ->
         Some(failure) => (INSERT, failure.error.as_str(), failure.attempts, failure.state),
         None => (INSERT_MISSING, WAITS, 0, ParkedState::Retrying),
     };
+    let next_try = parking.failure.as_ref().and_then(|failure| failure.next_try);
+    let next_try = next_try.map(|next| next.as_millisecond());
     let (feed, change) = (lease.id.feed.as_str(), &parking.change);
     let key = change.key.clone().unwrap_or_else(no_key);
     let (object, retrying) = (key.identity(), state == ParkedState::Retrying);
-    let parked = (feed, lease.id.partition.0, &object, rows::to_json(&key), error, attempts, retrying);
+    let parked =
+        (feed, lease.id.partition.0, &object, rows::to_json(&key), error, attempts, retrying, next_try);
     connection.prepare_cached(insert)?.execute(parked)?;
     let kept = (feed, &object, change.id.cast_signed(), rows::to_json(change));
     connection.prepare_cached(CHANGE_INSERT)?.execute(kept)?;
+    Ok(())
+}
+
+/// The owner tries an object again by itself.
+pub(super) fn resume(connection: &Connection, feed: &FeedName, key: &Key) -> Result<()> {
+    connection.prepare_cached(RESUME)?.execute((feed.as_str(), key.identity()))?;
     Ok(())
 }
 
@@ -85,7 +95,12 @@ fn parked_object(feed: &FeedName, row: &rusqlite::Row<'_>) -> Result<ParkedObjec
         feed: feed.clone(),
         partition: Partition(row.get(0)?),
         key: rows::json(row, 1)?,
-        failure: ParkedFailure { error: row.get(2)?, attempts: row.get(3)?, state },
+        failure: ParkedFailure {
+            error: row.get(2)?,
+            attempts: row.get(3)?,
+            state,
+            next_try: rows::optional_time(row, 8)?,
+        },
         since: rows::time(row, 4)?,
         waiting: rows::number(row, 6)?,
         bytes: rows::number(row, 7)?,

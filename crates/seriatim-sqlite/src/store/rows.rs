@@ -72,6 +72,12 @@ pub(crate) fn time(row: &Row<'_>, column: usize) -> Result<Timestamp> {
     Timestamp::from_millisecond(row.get(column)?).map_err(|cause| bad(column, cause))
 }
 
+/// A time that may not be there.
+pub(crate) fn optional_time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {
+    let time: Option<i64> = row.get(column)?;
+    time.map(|time| Timestamp::from_millisecond(time).map_err(|cause| bad(column, cause))).transpose()
+}
+
 pub(crate) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|cause| bad(column, cause))
 }

@@ -20,7 +20,7 @@ fn copies(file: &File) -> Vec<Sqlite> {
 async fn handle(file: &File, effect: SqlEffect, changes: &[Change]) -> Result<(), Failure> {
     let elsewhere = File::new();
     let (_, lease) = own(&elsewhere.store().await, "ada").await;
-    effect.on(&file.path()).handle(changes, &context(&lease)).await
+    effect.on(file.path()).handle(changes, &context(&lease)).await
 }
 
 fn with_copies() -> File {
@@ -148,7 +148,7 @@ async fn a_misspelt_parameter_is_named_with_what_there_is() {
     let problem = check("insert into copies values (:new_amont)", None).await.unwrap_err();
     assert_eq!(
         problem.to_string(),
-        "the SQL uses :new_amont, and there is no such parameter; there are :op, :id, :at, :key_id, :new_id, \
+        "the SQL uses :new_amont, and there is no such parameter (did you mean :new_amount?); there are :op, :id, :at, :key_id, :new_id, \
          :new_amount, :old_id, :old_amount"
     );
     let problem = check(KINDS, Some("delete from copies where value = ?")).await.unwrap_err();

@@ -15,7 +15,7 @@ const FILE: &str = "SERIATIM_TEST_FILE";
 
 /// What the child process does: it owns the lease until its input ends, or it is killed.
 async fn own_the_lease(path: OsString) {
-    let store = SqliteStore::open(path.as_ref()).await.unwrap();
+    let store = SqliteStore::open(path).await.unwrap();
     let (session, _lease) = own(&store, "child").await;
     // The test runner's own words may stand before this on the line.
     println!("\nowns");

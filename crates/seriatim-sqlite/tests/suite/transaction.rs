@@ -42,6 +42,7 @@ async fn effect_and_checkpoint_happen_together() {
         error: "no".to_owned(),
         attempts: 5,
         state: seriatim::store::ParkedState::Parked,
+        next_try: None,
     });
     checkpoint.parked.push(Parking { change: change(2, 9, Value::Null), failure });
     handler.handle_and_checkpoint(&one(1), &checkpoint, &context(&lease)).await.unwrap();

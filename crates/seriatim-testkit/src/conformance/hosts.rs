@@ -207,6 +207,7 @@ pub async fn a_renewal_tells_what_keeps_a_host_from_going_on(harness: &impl Harn
         feed: stage.feed.clone(),
         what: "its \"target\" is gone".to_owned(),
         remedy: "start it".to_owned(),
+        since: Some("2026-11-15T08:00:00.5Z".parse().unwrap()),
     };
     let in_trouble = Session { troubles: vec![trouble.clone()], ..stage.ada.clone() };
     stage.store.renew(&in_trouble).await.unwrap();

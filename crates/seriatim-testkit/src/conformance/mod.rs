@@ -10,12 +10,14 @@
 // A promise that is not kept panics: these functions are tests.
 #![allow(clippy::unwrap_used)]
 
+pub mod actions;
 pub mod epochs;
 pub mod feeds;
 pub mod fencing;
 pub mod hand_over;
 pub mod hosts;
 pub mod parked;
+pub mod paused;
 pub mod retried;
 pub mod chains;
 pub mod discarded;
@@ -81,7 +83,9 @@ macro_rules! conformance {
                 taking_out_twice_is_harmless, a_fenced_checkpoint_takes_nothing_out, what_is_left_counts_its_attempts_anew,
                 a_change_parked_with_the_last_ones_removal_is_kept, an_object_that_steps_aside_says_so,
                 marking_has_an_object_tried_again, marking_all_leaves_other_feeds_alone, marking_what_is_not_parked_marks_nothing,
-                marking_lets_the_owners_know;
+                marking_lets_the_owners_know, an_object_that_is_resumed_is_tried_again_as_it_was,
+                a_fenced_checkpoint_resumes_nothing, resuming_what_is_not_parked_is_harmless,
+                an_object_tells_when_it_is_tried_again;
             discarded: the_first_change_is_dropped_and_the_rest_goes_on, the_whole_tail_is_dropped, a_discard_is_remembered_with_its_reason,
                 repeating_a_discard_drops_nothing_more, what_begins_with_another_change_is_not_discarded,
                 what_its_owner_may_be_trying_is_not_discarded, what_nobody_owns_may_be_discarded_while_it_is_retrying,
@@ -92,6 +96,8 @@ macro_rules! conformance {
             chains: a_checkpoint_keeps_the_last_change_of_each_object, a_later_checkpoint_moves_the_chain,
                 a_row_that_existed_takes_nobodys_place,
                 a_zombie_cannot_extend_a_chain, a_forgotten_feed_leaves_no_chain;
+            actions: what_people_did_is_kept_for_everybody, old_actions_make_room_for_new_ones;
+            paused: a_pause_is_kept_until_it_is_ended, a_forgotten_feed_is_not_paused, a_pause_and_its_end_move_the_mark;
             reshaped: a_lease_that_gets_another_part_stays_its_owners_and_is_taken_by_nobody_who_saw_it_before,
                 new_leases_begin_where_they_are_told, what_was_reshaped_since_it_was_seen_is_not_reshaped,
                 what_must_be_free_and_has_an_owner_is_not_reshaped, a_lease_that_was_removed_is_gone,

@@ -58,7 +58,12 @@ pub async fn an_object_keeps_its_time_and_shows_its_last_failure(harness: &impl 
     let before = stage.store.parked(&stage.feed, None).await.unwrap().remove(0);
     stage.store.checkpoint(&lease, &park("still not", 6)).await.unwrap();
     let after = stage.store.parked(&stage.feed, None).await.unwrap().remove(0);
-    let failure = ParkedFailure { error: "still not".to_owned(), attempts: 6, state: ParkedState::Parked };
+    let failure = ParkedFailure {
+        error: "still not".to_owned(),
+        attempts: 6,
+        state: ParkedState::Parked,
+        next_try: None,
+    };
     assert_eq!(after.failure, failure);
     assert_eq!((after.since, after.key, after.waiting), (before.since, key(1), 1));
 }

@@ -1,6 +1,8 @@
 //! Parked objects that are tried again, and taken out of the store as they are done.
 
-use seriatim::store::{Checkpoint, CheckpointError, ParkedFailure, ParkedObject, ParkedState, Unparking};
+use seriatim::store::{
+    Checkpoint, CheckpointError, Discard, Discarding, ParkedFailure, ParkedObject, ParkedState, Unparking,
+};
 use seriatim::value::{Key, Value};
 
 use super::stage::{at, change, failed, feed, steps_aside, to, waits};
@@ -153,4 +155,68 @@ pub async fn marking_lets_the_owners_know(harness: &impl Harness) {
     stage.other.retry_parked(&stage.feed, None).await.unwrap();
     assert_ne!(after.0, stage.see(0).await.asked);
     assert_eq!(after.1, stage.see(1).await.asked);
+}
+
+fn resuming(position: u64, objects: &[i64]) -> Checkpoint {
+    Checkpoint { resumed: objects.iter().map(|object| key(*object)).collect(), ..to(position) }
+}
+
+fn next_try() -> jiff::Timestamp {
+    "2026-11-15T08:01:00.5Z".parse().expect("a time")
+}
+
+/// What an owner tries again by itself nobody discards meanwhile, and everything else about it stays.
+pub async fn an_object_that_is_resumed_is_tried_again_as_it_was(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    let parked = vec![failed(change(20, 1), "no", 5), waits(change(21, 1)), failed(change(22, 2), "no", 5)];
+    stage.store.checkpoint(&lease, &Checkpoint::parking(at(22), parked)).await.unwrap();
+    let before = stage.store.parked(&stage.feed, None).await.unwrap();
+    for _ in 0..2 {
+        stage.store.checkpoint(&lease, &resuming(22, &[1])).await.unwrap();
+        let after = stage.other.parked(&stage.feed, None).await.unwrap();
+        let failure = ParkedFailure { state: ParkedState::Retrying, ..before[0].failure.clone() };
+        assert_eq!(after, [ParkedObject { failure, ..before[0].clone() }, before[1].clone()]);
+    }
+    let dropped = stage.other.discard_parked(&stage.feed, &key(1), Discard::First(20), "a test").await;
+    assert_eq!(dropped.unwrap(), Discarding::Busy);
+    let kept = stage.other.parked_changes(&stage.feed, &key(1), 10).await.unwrap();
+    assert_eq!(kept, [change(20, 1), change(21, 1)]);
+}
+
+/// Only its owner tries an object.
+pub async fn a_fenced_checkpoint_resumes_nothing(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    let parked = vec![failed(change(20, 1), "no", 5)];
+    stage.store.checkpoint(&lease, &Checkpoint::parking(at(20), parked)).await.unwrap();
+    stage.store.leave(&stage.ada).await.unwrap();
+    stage.bob_takes(0).await;
+    let refused = stage.store.checkpoint(&lease, &resuming(20, &[1])).await.unwrap_err();
+    assert!(matches!(refused, CheckpointError::Fenced { .. }), "{refused:?}");
+    let object = stage.other.parked_object(&stage.feed, &key(1)).await.unwrap().unwrap();
+    assert_eq!(object.failure.state, ParkedState::Parked);
+}
+
+/// Somebody has discarded it in the meantime.
+pub async fn resuming_what_is_not_parked_is_harmless(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    stage.store.checkpoint(&lease, &resuming(20, &[1, 2])).await.unwrap();
+    assert_eq!(stage.other.parked(&stage.feed, None).await.unwrap(), []);
+}
+
+/// A new failure brings a new time, or none.
+pub async fn an_object_tells_when_it_is_tried_again(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    for next_try in [None, Some(next_try()), None, Some(jiff::Timestamp::UNIX_EPOCH)] {
+        let mut parked = failed(change(20, 1), "no", 5);
+        parked.failure.iter_mut().for_each(|failure| failure.next_try = next_try);
+        stage.store.checkpoint(&lease, &Checkpoint::parking(at(20), vec![parked])).await.unwrap();
+        stage.store.checkpoint(&lease, &resuming(20, &[1])).await.unwrap();
+        let found = stage.other.parked_object(&stage.feed, &key(1)).await.unwrap().unwrap();
+        let listed = stage.other.parked(&stage.feed, None).await.unwrap().remove(0);
+        assert_eq!((found.failure.next_try, listed.failure.next_try), (next_try, next_try));
+    }
 }

@@ -106,13 +106,19 @@ pub(super) fn change(id: u64, key: i64) -> Change {
 /// The change fails, for the reason given.
 pub(super) fn failed(change: Change, error: &str, attempts: u32) -> Parking {
     let state = ParkedState::Parked;
-    Parking { change, failure: Some(ParkedFailure { error: error.to_owned(), attempts, state }) }
+    Parking {
+        change,
+        failure: Some(ParkedFailure { error: error.to_owned(), attempts, state, next_try: None }),
+    }
 }
 
 /// The change fails, and is tried again.
 pub(super) fn steps_aside(change: Change, error: &str, attempts: u32) -> Parking {
     let state = ParkedState::Retrying;
-    Parking { change, failure: Some(ParkedFailure { error: error.to_owned(), attempts, state }) }
+    Parking {
+        change,
+        failure: Some(ParkedFailure { error: error.to_owned(), attempts, state, next_try: None }),
+    }
 }
 
 /// The change waits behind one that failed.

@@ -23,8 +23,8 @@ use seriatim::change::{Change, Position};
 use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Reshape, Sighting, View};
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
-    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, OnRewind,
-    ParkedObject, Release, Renewal, Session, Store, StoreError,
+    Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, NotedAction,
+    OnRewind, ParkedObject, Paused, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -263,6 +263,34 @@ impl Store for FaultyStore {
 
     async fn adopt_parked(&self, lease: &Lease, keys: &[Key]) -> Result<(), CheckpointError> {
         self.pass(Operation::AdoptParked, self.store.adopt_parked(lease, keys)).await
+    }
+
+    fn notes_actions(&self) -> bool {
+        self.store.notes_actions()
+    }
+
+    async fn note_action(&self, text: &str) -> Result<(), StoreError> {
+        self.store.note_action(text).await
+    }
+
+    async fn actions(&self, limit: usize) -> Result<Vec<NotedAction>, StoreError> {
+        self.store.actions(limit).await
+    }
+
+    fn pauses(&self) -> bool {
+        self.store.pauses()
+    }
+
+    async fn pause(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        self.store.pause(feed).await
+    }
+
+    async fn resume(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        self.store.resume(feed).await
+    }
+
+    async fn paused(&self) -> Result<Vec<Paused>, StoreError> {
+        self.store.paused().await
     }
 
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {

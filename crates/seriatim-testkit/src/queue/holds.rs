@@ -92,7 +92,8 @@ pub async fn a_zombie_cannot_release_or_park(harness: &impl QueueHarness) {
     stage.ada_is_recovered().await;
     let owner = stage.bob_takes(1).await;
     stage.queue.release(&zombie.hold, Some(zombie.events[0].id())).await.unwrap();
-    let failure = ParkedFailure { error: "no".to_owned(), attempts: 5, state: ParkedState::Parked };
+    let failure =
+        ParkedFailure { error: "no".to_owned(), attempts: 5, state: ParkedState::Parked, next_try: None };
     assert!(!stage.queue.park(&zombie.hold, None, &failure).await.unwrap());
     let view = stage.other.inspect(&object("work:1")).await.unwrap().unwrap();
     assert_eq!((view.holder, view.last, view.parked), (Some(owner.hold), None, None));

@@ -7,7 +7,7 @@ use super::stage::{bodies, drain, object};
 use super::{QueueHarness, QueueStage};
 
 fn failure() -> ParkedFailure {
-    ParkedFailure { error: "no".to_owned(), attempts: 5, state: ParkedState::Parked }
+    ParkedFailure { error: "no".to_owned(), attempts: 5, state: ParkedState::Parked, next_try: None }
 }
 
 /// What is pushed waits; everything else flows.

@@ -2,6 +2,7 @@
 //! dropped. Nothing that runs already is used or touched.
 
 mod dynamodb;
+mod nats;
 mod pgbouncer;
 mod postgres;
 mod proxy;
@@ -14,6 +15,7 @@ use std::process::{Child, Command, Output};
 use std::time::Duration;
 
 pub use dynamodb::DynamoDb;
+pub use nats::Nats;
 pub use pgbouncer::PgBouncer;
 pub use postgres::Postgres;
 pub use proxy::Proxy;

@@ -25,8 +25,8 @@ fn programs() -> PathBuf {
 const SETTINGS: [&str; 8] = [
     "listen_addresses=127.0.0.1",
     "wal_level=logical",
-    "max_replication_slots=20",
-    "max_wal_senders=20",
+    "max_replication_slots=200",
+    "max_wal_senders=60",
     "fsync=off",
     "full_page_writes=off",
     "max_connections=400",

@@ -84,6 +84,8 @@ fn settings(plan: &Plan) -> FeedSettings {
         chain: plan.chain,
         timeout: TIMEOUT,
         retry: Retry { attempts: plan.attempts, backoff, ..Retry::default() },
+        // Looks of idle feeds are steps too: with fewer of them, more of a run is about what may go wrong.
+        idle: Duration::from_secs(1),
         ..FeedSettings::default()
     }
 }

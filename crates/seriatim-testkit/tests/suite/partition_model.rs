@@ -19,6 +19,7 @@ fn small(transactional: bool) -> PartitionModel {
         lost_answers: 1,
         hand_overs: 0,
         zombies: 0,
+        heals: false,
     }
 }
 
@@ -75,6 +76,12 @@ fn nothing_is_lost_or_reordered_whatever_fails_crashes_or_is_not_answered() {
 fn nothing_is_lost_or_reordered_when_an_object_is_given_up_and_retried() {
     all_is_well(&PartitionModel { failures: 2, ..small(false) });
     all_is_well(&PartitionModel { changes: vec![1, 1, 1, 1], batch: 1, failures: 2, ..small(false) });
+}
+
+#[test]
+fn nothing_is_lost_or_reordered_when_what_is_parked_heals_by_itself() {
+    all_is_well(&PartitionModel { failures: 2, heals: true, ..small(false) });
+    all_is_well(&PartitionModel { failures: 2, heals: true, ..small(true) });
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod similar;
 
 pub use capture::{Asked, Kind, TableSettings};
 pub use names::{Names, attention};
-pub use similar::most_similar;
+pub use similar::{did_you_mean, most_similar};
 
 pub use crate::handler::parameter::{Bound, Column, Missing, Parameter};
 pub use crate::queue::books::{Books, Object, WorkerEntry};

@@ -9,6 +9,12 @@ pub fn most_similar<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
     (distance <= 1 + name.chars().count() / 4).then_some(candidate)
 }
 
+/// The words for it, to stand behind what is wrong: ` (did you mean orders?)`; nothing when none is similar.
+pub fn did_you_mean(name: &str, candidates: &[String]) -> String {
+    let candidates: Vec<&str> = candidates.iter().map(String::as_str).collect();
+    most_similar(name, &candidates).map_or_else(String::new, |meant| format!(" (did you mean {meant}?)"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -108,6 +108,31 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     }
 }
 
+/// What a closure that handles changes may fail with: a [`Failure`], or any error, `anyhow::Error` and texts included, which is a failure
+/// of that change.
+///
+/// Not for implementing: everything that becomes a `Box<dyn Error + Send + Sync>` has it.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot fail with `{Self}`",
+    note = "return a `seriatim::Failure`, or any error that is `Send`, `Sync` and `'static`, such as `anyhow::Error`"
+)]
+pub trait IntoFailure {
+    /// The failure that it is.
+    fn into_failure(self) -> Failure;
+}
+
+impl IntoFailure for Failure {
+    fn into_failure(self) -> Failure {
+        self
+    }
+}
+
+impl<E: Into<Cause>> IntoFailure for E {
+    fn into_failure(self) -> Failure {
+        Failure::change(self)
+    }
+}
+
 /// Why effect and checkpoint did not happen: neither of them did, unless the store could not say ([`StoreError::Unavailable`]).
 #[derive(Debug, Error)]
 pub enum CommitError {
@@ -123,4 +148,19 @@ pub enum CommitError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_error_is_a_failure_of_its_change_and_a_failure_stays_what_it_is() {
+        assert_eq!(Failure::target("away").into_failure().kind, FailureKind::Target);
+        assert_eq!(std::io::Error::other("broken").into_failure().kind, FailureKind::Change);
+        assert_eq!("a text".into_failure().to_string(), "a text");
+        // As `anyhow::Error` is one.
+        let boxed: Cause = "in a box".into();
+        assert_eq!(boxed.into_failure().to_string(), "in a box");
+    }
 }

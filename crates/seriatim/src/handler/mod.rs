@@ -22,7 +22,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use checkpointer::Checkpointer;
-pub use failure::{CommitError, Failure, FailureKind};
+pub use failure::{CommitError, Failure, FailureKind, IntoFailure};
 pub use retry::{Backoff, Retry, Then};
 
 use crate::change::Change;
@@ -60,12 +60,17 @@ impl Context {
 
 /// Handles changes, at least once each.
 ///
-/// Any closure `Fn(Change, Context) -> impl Future<Output = Result<(), E>>` is one, called for one change at a time.
+/// Any closure `Fn(Change, Context) -> impl Future<Output = Result<(), E>>` is one, called for one change at a time. It may fail with a
+/// [`Failure`], or with any error, such as `anyhow::Error` ([`IntoFailure`]).
 ///
 /// # What it can rely on
 /// - The changes of one key come one at a time, in the order in which they committed; within `changes` too.
 /// - No call starts after the lease is lost or the host is closing.
 /// - A call that returns an error, panics or outlives its timeout is repeated with the same changes, or with parts of them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not handle changes",
+    note = "a closure does: `|change: Change, context: Context| async move {{ …; Ok::<(), Failure>(()) }}`, with any error as its error"
+)]
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
     /// Handles these changes, of one or many keys. `Ok` means that all of them are done.
@@ -100,7 +105,7 @@ impl<F, Fut, E> Handler for F
 where
     F: Fn(Change, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), E>> + Send,
-    E: Into<Failure>,
+    E: IntoFailure,
 {
     async fn handle(&self, changes: &[Change], context: &Context) -> Result<(), Failure> {
         self.handle_telling(changes, context, &|_| {}).await
@@ -116,7 +121,7 @@ where
             let context = Context { checkpointer: context.checkpointer.after(index + 1), ..context.clone() };
             let call = tokio::time::timeout(context.timeout, self(change.clone(), context.clone()));
             let done = match call.await {
-                Ok(done) => done.map_err(Into::into),
+                Ok(done) => done.map_err(IntoFailure::into_failure),
                 Err(_) => Err(Failure::too_slow(context.timeout)),
             };
             done.map_err(|failure| failure.at(index))?;

@@ -90,9 +90,18 @@ impl Parameter {
 
 impl Column {
     fn bound<'v>(&mut self, change: &'v Change, columns: usize) -> Result<Bound<'v>, Missing> {
-        let Some(row) = self.image.of(change) else { return Ok(Bound::Null) };
+        let Some(row) = self.image.of(change) else {
+            // An update has a row before it, also where the source's log does not carry it: that is not null.
+            return match (self.image, change.op) {
+                (Image::Old, Op::Update) => Err(Missing(self.name.clone())),
+                _ => Ok(Bound::Null),
+            };
+        };
         match self.find(row) {
             Some(value) => Ok(Bound::Value(value)),
+            None if row.columns().unknown().any(|unknown| unknown == self.name) => {
+                Err(Missing(self.name.clone()))
+            }
             // From before the column was added.
             None if self.image != Image::Key && row.columns().len() < columns => Ok(Bound::Null),
             None => Err(Missing(self.name.clone())),

@@ -1,10 +1,14 @@
 //! Why a host could not run.
 
+use std::fmt;
+
 use thiserror::Error;
 
+use super::patience::Patience;
+use super::rounded::Rounded;
 use crate::name::{BadName, FeedName, HostName};
 use crate::source::{Lost, SourceError};
-use crate::store::{EnsureError, StoreError};
+use crate::store::{EnsureError, StoreError, Trouble};
 
 /// A host did not run, or had to stop.
 #[derive(Debug, Error)]
@@ -59,4 +63,40 @@ pub enum HostError {
     /// Feeds have stopped: all of them, or some of a host that was to handle what is there.
     #[error("stopped: {}", .0.iter().map(|(feed, why)| format!("{feed}: {why}")).collect::<Vec<_>>().join("; "))]
     Stopped(Vec<(FeedName, String)>),
+    /// A host that was to handle what is there gave up before it was done.
+    #[error("{0}")]
+    Unfinished(Unfinished),
+    /// A host has handled what is there, and objects of these feeds are parked, so many of each.
+    #[error("{}", .0.iter().map(|(feed, objects)| are_parked(feed, *objects)).collect::<Vec<_>>().join("; "))]
+    Parked(Vec<(FeedName, u64)>),
+}
+
+/// Why a host gave up that was to handle what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// How long it tried.
+    pub patience: Patience,
+    /// What kept it, as far as it knows.
+    pub troubles: Vec<Trouble>,
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.patience {
+            Patience::WithoutProgress(time) => {
+                write!(f, "gave up: not everything is handled, and nothing has moved for {}", Rounded(time))?;
+            }
+            Patience::Within(time) => {
+                write!(f, "gave up: not everything is handled within {}", Rounded(time))?
+            }
+        }
+        self.troubles.iter().try_for_each(|trouble| write!(f, "; feed {}: {}", trouble.feed, trouble.what))
+    }
+}
+
+fn are_parked(feed: &FeedName, objects: u64) -> String {
+    match objects {
+        1 => format!("feed {feed}: 1 object is parked"),
+        objects => format!("feed {feed}: {objects} objects are parked"),
+    }
 }

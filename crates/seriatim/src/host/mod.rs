@@ -8,14 +8,18 @@
 //! The keeper decides nothing itself: it asks [`crate::lease::Watch`] who is alive and [`crate::lease::balance`] what to do,
 //! and carries it out.
 
+mod configured;
 mod error;
 mod keeper;
 mod observer;
 mod open;
 pub(crate) mod partition;
+pub(crate) mod patience;
+mod pausing;
 mod policy;
 mod pruning;
 mod reader;
+pub(crate) mod rounded;
 mod sliced;
 mod settings;
 mod stats;
@@ -24,13 +28,15 @@ mod tests;
 
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-pub use error::HostError;
+pub use configured::{ConfigureFeed, ConfiguredFeed, IntoConfigured};
+pub use error::{HostError, Unfinished};
 pub use observer::{CloseReason, Observed, Observer};
+pub use patience::Patience;
 pub use policy::CheckpointPolicy;
-pub use settings::{FeedSettings, LeaseSettings, ParkLimits};
+pub use settings::{FeedSettings, HEAL, LeaseSettings, ParkLimits};
 pub use stats::{BOUNDS, Latency, Stats};
 
 use crate::handler::{Handler, Handling, TransactionalHandler};
@@ -65,13 +71,27 @@ struct FeedRuntime {
     /// The number of partitions that this host is to bring about, and why it has to wait with that.
     change: sliced::WantedChange,
     until: Until,
+    /// Whether an operator has paused it.
+    pause: pausing::Pause,
     /// What is known about what the handler works on.
     target: Arc<SharedTarget>,
     /// Partitions that cannot go on, and why.
     full: Mutex<BTreeMap<Partition, String>>,
+    /// How many objects were parked in each partition that this host runs or ran, when it last looked.
+    parked: Mutex<BTreeMap<Partition, u64>>,
 }
 
 impl FeedRuntime {
+    /// How many objects are parked in the partitions that this host runs or ran.
+    fn parked_objects(&self) -> u64 {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+
+    /// So many objects are parked in this partition now.
+    fn note_parked(&self, partition: Partition, objects: u64) {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, objects);
+    }
+
     /// What keeps this host from going on with the feed.
     fn troubles(&self) -> Vec<Trouble> {
         let feed = &self.consumer.feed;
@@ -82,11 +102,13 @@ impl FeedRuntime {
             remedy: format!(
                 "mend the cause and run `seriatim parked retry {feed} --all`, or discard changes"
             ),
+            since: None,
         });
         let outage = self.target.outage().map(|outage| Trouble {
             feed: feed.clone(),
             what: format!("its target fails since {:.0}: {}", outage.since, outage.error),
             remedy: "mend it; the feed goes on by itself".to_owned(),
+            since: Some(outage.since),
         });
         outage.into_iter().chain(full).chain(self.change.trouble(feed)).collect()
     }
@@ -114,6 +136,7 @@ pub struct Host {
     leases: LeaseSettings,
     most: Option<u32>,
     close_within: Duration,
+    patience: Patience,
     observers: Vec<Arc<dyn Observer>>,
 }
 
@@ -128,18 +151,21 @@ impl Host {
             leases: LeaseSettings::default(),
             most: None,
             close_within,
+            patience: Patience::default(),
             observers: Vec::new(),
         }
     }
 
-    /// Has a feed's changes handled at least once each, with the usual settings.
-    pub fn feed(self, feed: impl Feed, handler: impl Handler) -> Self {
-        self.feed_with(Arc::new(feed), Handling::AtLeastOnce(Arc::new(handler)), FeedSettings::default())
+    /// Has a feed's changes handled at least once each. Its settings are the program's defaults, or what [`ConfigureFeed`] says.
+    pub fn feed(self, feed: impl IntoConfigured, handler: impl Handler) -> Self {
+        let (feed, settings) = feed.into_configured().into_parts();
+        self.feed_with(feed, Handling::AtLeastOnce(Arc::new(handler)), settings)
     }
 
     /// Has a feed's changes handled exactly once each: effect and checkpoint are one transaction of the store.
-    pub fn feed_in_transaction(self, feed: impl Feed, handler: impl TransactionalHandler) -> Self {
-        self.feed_with(Arc::new(feed), Handling::ExactlyOnce(Arc::new(handler)), FeedSettings::default())
+    pub fn feed_in_transaction(self, feed: impl IntoConfigured, handler: impl TransactionalHandler) -> Self {
+        let (feed, settings) = feed.into_configured().into_parts();
+        self.feed_with(feed, Handling::ExactlyOnce(Arc::new(handler)), settings)
     }
 
     /// Has a feed's changes handled in this way, with these settings.
@@ -170,6 +196,11 @@ impl Host {
         Host { close_within, ..self }
     }
 
+    /// How long [`Host::run_once`] tries: five minutes without progress, unless this says otherwise.
+    pub fn patience(self, patience: Patience) -> Self {
+        Host { patience, ..self }
+    }
+
     /// The counters of each feed, which go on counting while the host runs.
     pub fn stats(&self) -> Vec<(FeedName, Arc<Stats>)> {
         self.feeds.iter().map(|given| (given.feed.name().clone(), Arc::clone(&given.stats))).collect()
@@ -182,8 +213,11 @@ impl Host {
         self.run(Until::ShutDown, shutdown).await
     }
 
-    /// Handles what is there and ends. Partitions that another live host owns are left to it. If any feed had to stop, it is
-    /// [`HostError::Stopped`].
+    /// Handles what is there and ends. Partitions that another live host owns are left to it.
+    ///
+    /// - If any feed had to stop, it is [`HostError::Stopped`].
+    /// - If nothing moves for too long ([`Host::patience`]), such as when the target is away, it is [`HostError::Unfinished`].
+    /// - If all that can be handled is, and objects are parked, it is [`HostError::Parked`].
     pub async fn run_once(self) -> Result<(), HostError> {
         self.run(Until::CaughtUp, std::future::pending()).await
     }
@@ -227,6 +261,17 @@ impl Host {
         self.check_settings()?;
         let store = self.store.identity().await?;
         let feeds = open::feeds(&self.store, &store, self.feeds, until).await?;
+        let pausing = pausing::Pausing::begin(&*self.store, &feeds).await?;
+        // Why it ends before all is handled: it was asked to, or gave up.
+        let (opened, early) = (feeds.clone(), OnceLock::new());
+        let shutdown = async {
+            let why = tokio::select! {
+                biased;
+                () = shutdown => Ok(()),
+                unfinished = patience::out_of(until, self.patience, &opened) => Err(unfinished),
+            };
+            drop(early.set(why));
+        };
         // One that only tries what is parked has no share of the feeds.
         let sharing = feeds.iter().filter(|_| until != Until::ShutDownOnlyParked);
         let names: Vec<FeedName> = sharing.map(|feed| feed.consumer.feed.clone()).collect();
@@ -234,7 +279,7 @@ impl Host {
         let joined = tokio::select! {
             biased;
             joined = open::join(&*self.store, &name, &names, self.leases.expire) => joined?,
-            () = &mut shutdown => return Ok(()),
+            () = &mut shutdown => return patience::ended(early.get(), until, &opened),
         };
         let (observers, telling) = Observers::start(self.observers);
         let keeping = keeper::Keeping {
@@ -243,9 +288,10 @@ impl Host {
             until,
             close_within: self.close_within,
             store,
+            pausing,
         };
         let ran = keeper::Keeper::new(self.store, joined, feeds, keeping, observers).run(shutdown).await;
         observer::end(telling).await;
-        ran
+        ran.and_then(|()| patience::ended(early.get(), until, &opened))
     }
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use super::partition::SharedTarget;
 use super::partition::machine::Target;
+use super::pausing::Pause;
 use super::sliced::{Readers, WantedChange};
 use super::{CheckpointPolicy, FeedRuntime, FeedSettings, Given, HostError, Until};
 use crate::change::Position;
 use crate::clock;
 use crate::lease::{Holder, HostView, Joined, Layout, LeaseView, Liveness, Naming, Step};
 use crate::name::{FeedName, HostName, SessionId, StoreId};
-use crate::source::{Consumer, Feed, Lost};
+use crate::source::{Consumer, Feed, Lost, Start};
 use crate::store::{EnsureError, JoinError, Session, Store};
 
 /// How often a name that is taken is looked at again.
@@ -42,17 +43,32 @@ pub(super) async fn feeds(
         if let Some(lost) = Lost::find(&name, id, &books).filter(|_| !has_checkpoints) {
             return Err(HostError::StoreLost { feed: name, lost: Box::new(lost) });
         }
-        if has_checkpoints {
+        // What is the default is not worth a word.
+        if has_checkpoints && settings.start != Start::Beginning {
             let start = &settings.start;
             tracing::info!(feed = %name, "goes on from its checkpoints; start = {start} counts for new feeds only");
         }
         let start = feed.open(&consumer, &settings.start).await.map_err(in_source)?;
         let wanted =
             ensure(&**store, &*feed, &settings, &start).await?.filter(|_| until != Until::ShutDownOnlyParked);
-        let target = Arc::new(SharedTarget::new(Target::new(name, settings.retry.backoff)));
-        let (full, readers, change) = (Mutex::default(), Readers::default(), WantedChange::to(wanted));
-        let runtime =
-            FeedRuntime { feed, consumer, handling, settings, stats, readers, change, until, target, full };
+        let pause = Pause::default();
+        let target = Arc::new(SharedTarget::new(Target::new(name, settings.retry.backoff), pause.clone()));
+        let (full, parked) = (Mutex::default(), Mutex::default());
+        let (readers, change) = (Readers::default(), WantedChange::to(wanted));
+        let runtime = FeedRuntime {
+            feed,
+            consumer,
+            handling,
+            settings,
+            stats,
+            readers,
+            change,
+            until,
+            pause,
+            target,
+            full,
+            parked,
+        };
         feeds.push(Arc::new(runtime));
     }
     Ok(feeds)

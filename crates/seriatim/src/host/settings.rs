@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::CheckpointPolicy;
-use crate::handler::Retry;
+use super::partition::machine::HealRules;
+use crate::handler::{Backoff, Retry};
 use crate::source::Start;
 
 /// How leases are kept.
@@ -99,6 +100,9 @@ pub struct FeedSettings {
     pub retry: Retry,
     /// How much may be parked.
     pub parked: ParkLimits,
+    /// After which pauses a parked object is tried again by itself, doubled each time; `None` to leave it to people. One object
+    /// for each kind of error finds out whether it goes well now; the others of its kind follow it.
+    pub heal: Option<Backoff>,
     /// When a checkpoint is written. A transactional handler writes its own, with each of its effects.
     pub checkpoint: CheckpointPolicy,
     /// How long an idle feed waits before it looks again, unless the source wakes it.
@@ -107,6 +111,12 @@ pub struct FeedSettings {
     /// id of each object for it.
     pub chain: bool,
 }
+
+/// The usual pauses before a parked object is tried again.
+pub const HEAL: Backoff = Backoff { first: Duration::from_secs(60), longest: Duration::from_secs(3600) };
+
+/// So many probes of parked objects a feed makes at most in the first of the pauses, over all hosts: each partition has its share.
+const PROBES: u32 = 60;
 
 impl Default for FeedSettings {
     fn default() -> Self {
@@ -117,8 +127,9 @@ impl Default for FeedSettings {
             timeout: Duration::from_secs(30),
             retry: Retry::default(),
             parked: ParkLimits::default(),
+            heal: Some(HEAL),
             checkpoint: CheckpointPolicy::default(),
-            idle: Duration::from_secs(1),
+            idle: Duration::from_millis(50),
             chain: false,
         }
     }
@@ -135,6 +146,12 @@ impl FeedSettings {
             FeedSettings { retry, .. } if retry.attempts == 0 => Some("retry.attempts must be at least 1"),
             _ => None,
         }
+    }
+
+    /// How one of so many partitions tries parked objects again.
+    pub(crate) fn heal_rules(&self, partitions: u32) -> HealRules {
+        let gap = self.heal.map_or(Duration::ZERO, |pauses| pauses.first * partitions.max(1) / PROBES);
+        HealRules { pauses: self.heal, gap }
     }
 
     /// A partition that holds fewer changes than this asks for more.

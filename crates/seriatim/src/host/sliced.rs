@@ -36,7 +36,7 @@ impl FeedRuntime {
         if feed.partitions() != self.feed.partitions() {
             feed.open(&self.consumer, &self.settings.start).await?;
         }
-        let reader = reader::spawn(Arc::clone(&feed), self.settings.idle);
+        let reader = reader::spawn(Arc::clone(&feed), self.settings.idle, self.pause.subscribe());
         let slice = Arc::new(FeedSlice { feed, reader });
         // Those that no partition uses any more end here.
         readers.retain(|(_, slice)| Arc::strong_count(slice) > 1);
@@ -89,6 +89,7 @@ impl WantedChange {
             feed: feed.clone(),
             what: format!("the change to {count} partitions waits: {waits}"),
             remedy: "wait; it happens by itself".to_owned(),
+            since: None,
         })
     }
 

@@ -49,7 +49,7 @@ impl Stats {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Changes that were parked.
+    /// Objects that were parked. One that is tried again and fails again counts once.
     pub fn parked(&self) -> u64 {
         self.parked.load(Ordering::Relaxed)
     }

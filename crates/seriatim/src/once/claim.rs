@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     AttemptId, Claim, Completion, Held, OnTimeout, Once, OnceError, Record, Recorded, Run, Signal, SignalId,
-    Standstill, Started, Step, decide,
+    Standstill, Started, State, Step, decide,
 };
 use crate::clock;
 use crate::store::StoreError;
@@ -78,6 +78,11 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// Its id: all that another process needs to [`Once::resume`] it.
+    pub fn id(&self) -> &AttemptId {
+        &self.claim.attempt
+    }
+
     /// The signal that it is about.
     pub fn signal(&self) -> &Signal {
         &self.claim.signal
@@ -91,6 +96,15 @@ impl Attempt {
     pub(super) fn superseded(&self) -> OnceError {
         OnceError::Superseded { signal: self.signal().clone(), attempt: self.number }
     }
+}
+
+/// An attempt that another process began.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    /// The attempt. Its deadline is counted from when it was resumed, and may be earlier.
+    pub attempt: Attempt,
+    /// Where its signal stands: a completed one has nothing left to extend or to give back.
+    pub state: State,
 }
 
 /// How a signal stands when [`Once::start`] returns.
@@ -234,14 +248,36 @@ impl Once {
         }
     }
 
-    fn claim(&self, signal: &Signal) -> Claim {
-        let kept_for = match self.settings.on_timeout {
-            OnTimeout::Rerun => self.settings.expires_after,
-            // What may have happened and is not to be repeated blindly is not forgotten by the mere passing of time.
-            OnTimeout::Unknown => None,
+    /// An attempt that another process began with [`Once::start`], to extend, complete or give it back from here.
+    ///
+    /// Fails with [`OnceError::Superseded`] when it no longer counts: another attempt has the signal, or none.
+    pub async fn resume(&self, id: &str, attempt: &AttemptId) -> Result<Resumed, OnceError> {
+        let signal = Signal { processor: self.processor()?, id: SignalId::new(id)? };
+        let since = clock::now();
+        let found = patiently!(since + self.settings.patience(), self.ledger.show(&signal))?;
+        let Some(record) = found.filter(|record| record.run.attempt == *attempt) else {
+            return Err(OnceError::Superseded { signal, attempt: 0 });
         };
+        let kept_for = self.kept_for(attempt.is_kept());
+        let max_processing_time = record.max_processing_time;
+        let claim = Claim { signal, attempt: attempt.clone(), max_processing_time, kept_for };
+        Ok(Resumed { attempt: Attempt { claim, since, number: record.number }, state: record.state })
+    }
+
+    fn claim(&self, signal: &Signal) -> Claim {
+        let attempt = match self.settings.on_timeout {
+            OnTimeout::Rerun => AttemptId::random(),
+            OnTimeout::Unknown => AttemptId::random().kept(),
+        };
+        let kept_for = self.kept_for(attempt.is_kept());
         let max_processing_time = self.settings.max_processing_time;
-        Claim { signal: signal.clone(), attempt: AttemptId::random(), max_processing_time, kept_for }
+        Claim { signal: signal.clone(), attempt, max_processing_time, kept_for }
+    }
+
+    /// For how long a run is remembered of which nothing is heard. One that may have happened and is not to be repeated blindly is
+    /// not forgotten by the mere passing of time.
+    fn kept_for(&self, until_resolved: bool) -> Option<Duration> {
+        self.settings.expires_after.filter(|_| !until_resolved)
     }
 }
 

@@ -41,7 +41,7 @@ mod tests;
 use async_trait::async_trait;
 
 pub use changes::{OnceHandler, signal_id};
-pub use claim::{Attempt, Begun, Entry};
+pub use claim::{Attempt, Begun, Entry, Resumed};
 pub use decide::{Step, decide};
 pub use error::{OnceError, ProtectError};
 pub use memory::MemoryLedger;

@@ -136,13 +136,13 @@ impl Recorded {
         Recorded::NotKept(format!("its result has {} bytes, and at most {at_most} are kept", bytes.len()))
     }
 
-    /// Reads what [`Recorded::json`] wrote.
+    /// Reads what [`Recorded::json`] wrote. An empty result, such as that of a command that printed nothing, is `null`.
     pub fn read<T: DeserializeOwned>(&self, signal: &Signal) -> Result<T, OnceError> {
         match self {
             Recorded::NotKept(why) => {
                 Err(OnceError::ResultNotKept { signal: signal.clone(), why: why.clone() })
             }
-            Recorded::Kept(bytes) => serde_json::from_slice(bytes)
+            Recorded::Kept(bytes) => serde_json::from_slice(if bytes.is_empty() { b"null" } else { bytes })
                 .map_err(|cause| OnceError::ResultUnreadable { signal: signal.clone(), cause }),
         }
     }

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Event, Hold, Next, Taken};
-use crate::handler::{Failure, Retry, Then};
+use crate::handler::{Failure, FailureKind, Retry, Then};
 use crate::host::failures::{Blame, Verdict, verdict};
 use crate::order::EventId;
 use crate::store::{ParkedFailure, ParkedState};
@@ -194,7 +194,11 @@ impl Lane {
             }
             (State::Sending { hold, events, .. }, Answer::Sent) => sent_first(hold, events),
             (State::Sending { hold, events, sent, failed, .. }, Answer::Failed(failure)) => {
-                let verdict = verdict(&self.retry, &failure, failed + 1, Blame::Object, jitter);
+                let blame = match failure.kind {
+                    FailureKind::Target => Blame::PerhapsTarget,
+                    _ => Blame::Object,
+                };
+                let verdict = verdict(&self.retry, &failure, failed + 1, blame, jitter);
                 give_up_or_try_again(hold, events, sent, failed + 1, &failure, verdict)
             }
             (State::Parking { .. }, Answer::Parked) => State::Idle,
@@ -229,8 +233,12 @@ fn give_up_or_try_again(
     match verdict {
         Verdict::Again(pause) => State::Sending { hold, events, sent, failed, pause: Some(pause) },
         Verdict::GiveUp(Then::Park) => {
-            let failure =
-                ParkedFailure { error: failure.to_string(), attempts: failed, state: ParkedState::Parked };
+            let failure = ParkedFailure {
+                error: failure.to_string(),
+                attempts: failed,
+                state: ParkedState::Parked,
+                next_try: None,
+            };
             State::Parking { hold, sent, failure }
         }
         Verdict::GiveUp(Then::Skip) => sent_first(hold, events),
@@ -298,7 +306,8 @@ mod tests {
         lane.answer(Answer::Paused, 0.5);
         assert_eq!(sends(&lane), Some((2, 2)));
         lane.answer(Answer::Failed(Failure::change("no")), 0.5);
-        let failure = ParkedFailure { error: "no".to_owned(), attempts: 2, state: ParkedState::Parked };
+        let failure =
+            ParkedFailure { error: "no".to_owned(), attempts: 2, state: ParkedState::Parked, next_try: None };
         assert_eq!(lane.action(), Action::Park { hold: hold(), sent: Some(EventId(1)), failure });
     }
 

@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 use super::{Event, Queue};
-use crate::handler::{Failure, Retry};
-use crate::host::{LeaseSettings, Stats};
+use crate::handler::{Failure, IntoFailure, Retry};
+use crate::host::{LeaseSettings, Patience, Stats, Unfinished};
 use crate::name::{BadName, HostName};
 use crate::store::StoreError;
 
@@ -36,6 +36,8 @@ pub struct WorkerSettings {
     pub idle: Duration,
     /// How long what runs may take to end when the worker is asked to.
     pub close_within: Duration,
+    /// How long [`Worker::drain`] tries.
+    pub patience: Patience,
 }
 
 impl Default for WorkerSettings {
@@ -48,6 +50,7 @@ impl Default for WorkerSettings {
             leases: LeaseSettings::default(),
             idle: Duration::from_secs(1),
             close_within: Duration::from_secs(30),
+            patience: Patience::default(),
         }
     }
 }
@@ -67,6 +70,9 @@ pub enum WorkerError {
     /// The rule for failed events is to stop, and one failed; or the queue needs a person, and trying again is no use.
     #[error("stopped: {0}")]
     Stopped(String),
+    /// A worker that was to send what is queued gave up before it was done.
+    #[error("{0}")]
+    Unfinished(Unfinished),
     /// The queue is not usable.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -98,10 +104,10 @@ impl<F, Fut, E> Sender for F
 where
     F: Fn(Event) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), E>> + Send,
-    E: Into<Failure>,
+    E: IntoFailure,
 {
     async fn send(&self, event: Event) -> Result<(), Failure> {
-        self(event).await.map_err(Into::into)
+        self(event).await.map_err(IntoFailure::into_failure)
     }
 }
 
@@ -128,6 +134,7 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
+#[derive(Clone)]
 pub struct Worker {
     name: String,
     queue: Arc<dyn Queue>,
@@ -162,7 +169,8 @@ impl Worker {
         run::run(self, Arc::new(sender), run::Until::ShutDown, shutdown).await
     }
 
-    /// Sends what is queued and ends when there is nothing more to take.
+    /// Sends what is queued and ends when there is nothing more to take. If nothing moves for too long
+    /// ([`WorkerSettings::patience`]), it is [`WorkerError::Unfinished`].
     pub async fn drain(self, sender: impl Sender) -> Result<Ended, WorkerError> {
         run::run(self, Arc::new(sender), run::Until::Drained, std::future::pending()).await
     }

@@ -9,7 +9,7 @@ mod mutant;
 pub mod machine {
     pub use crate::host::partition::Closed;
     pub use crate::host::partition::machine::{
-        Action, Answer, At, Called, Event, Machine, Rules, Target, Ticket, Until,
+        Action, Answer, At, Called, Event, HealRules, Machine, Rules, Target, Ticket, Until,
     };
 }
 

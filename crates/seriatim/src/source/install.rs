@@ -2,6 +2,8 @@
 
 use async_trait::async_trait;
 
+use serde::Serialize;
+
 use super::{Blocker, Consumer, Feed, SourceError, Start};
 use crate::change::Position;
 
@@ -21,6 +23,19 @@ pub struct Shape {
     pub columns: Vec<String>,
     /// Those that tell objects apart.
     pub key: Vec<String>,
+}
+
+/// A place in a server's log that is kept for a feed, as the server shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Slot {
+    /// Its name.
+    pub name: String,
+    /// How many bytes of the log the server keeps for it; `None` when that is unknown.
+    pub retained_bytes: Option<u64>,
+    /// The place up to which everything is kept elsewhere; `None` when the slot is gone.
+    pub confirmed: Option<String>,
+    /// Somebody reads it right now.
+    pub active: bool,
 }
 
 /// A feed that can be looked at, installed and followed apart from any host: what an operator's tools need of it.
@@ -48,6 +63,11 @@ pub trait Install: Feed {
     /// What works, but not well, and what would make it better, such as an index. Writes nothing.
     async fn advice(&self) -> Result<Vec<Blocker>, SourceError> {
         Ok(Vec::new())
+    }
+
+    /// The slot of the server's log that it is read from, where there is one. Writes nothing.
+    async fn slot(&self) -> Result<Option<Slot>, SourceError> {
+        Ok(None)
     }
 
     /// The columns of what is watched. Writes nothing.

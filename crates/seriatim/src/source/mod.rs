@@ -31,7 +31,7 @@ use jiff::Timestamp;
 
 pub use changes::Changes;
 pub use error::{Cause, SourceError};
-pub use install::{Install, Installed, Shape};
+pub use install::{Install, Installed, Shape, Slot};
 pub use memory::MemoryFeed;
 pub use registered::{Lost, Registered};
 pub use sliced::Sliced;
@@ -125,12 +125,29 @@ pub struct Backfill {
 }
 
 /// Something that holds a feed back, in words for the operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocker {
     /// What blocks, by name.
     pub what: String,
     /// What to do about it.
     pub remedy: String,
+    /// Since when, where that is known.
+    pub since: Option<Timestamp>,
+    /// The consumer that keeps changes from being pruned: that fills the source, and holds no other feed back.
+    pub of: Option<Consumer>,
+}
+
+/// A consumer in a source's books, with what is watched for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watching {
+    /// The feed, and the store that has its checkpoints.
+    pub consumer: Consumer,
+    /// The capture, by the word for it in the configuration.
+    pub capture: String,
+    /// The table, by its name when it was first watched or its present one.
+    pub table: String,
+    /// When the consumer was last heard of, by the source's clock.
+    pub seen_at: Timestamp,
 }
 
 /// One capture of one table of a database, as a stream of changes.
@@ -186,6 +203,12 @@ pub trait Feed: Send + Sync + 'static {
     /// Returns when something may have been committed since the last read began, or after `timeout`. A source that is sure to be told
     /// of it may wait longer.
     async fn wait(&self, timeout: Duration);
+
+    /// The same for these partitions only. A source that is told whose changes were committed need not return for those of others.
+    async fn wait_for(&self, partitions: &[Partition], timeout: Duration) {
+        let _ = partitions;
+        self.wait(timeout).await;
+    }
 
     /// Tells the source that this consumer has handled everything up to these positions, one for each partition,
     /// so that it can prune, in small steps. Returns how many rows it pruned; more may be left for the next call.

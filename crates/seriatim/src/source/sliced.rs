@@ -62,10 +62,11 @@ impl Sliced {
     }
 
     fn inside(&self, cursor: &Cursor) -> Cursor {
-        Cursor {
-            partition: Partition(cursor.partition.0.saturating_sub(self.first)),
-            after: cursor.after.clone(),
-        }
+        Cursor { partition: self.numbered_inside(cursor.partition), after: cursor.after.clone() }
+    }
+
+    fn numbered_inside(&self, partition: Partition) -> Partition {
+        Partition(partition.0.saturating_sub(self.first))
     }
 
     fn outside(&self, slice: Slice) -> Slice {
@@ -129,6 +130,12 @@ impl Feed for Sliced {
 
     async fn wait(&self, timeout: Duration) {
         self.feed.wait(timeout).await;
+    }
+
+    async fn wait_for(&self, partitions: &[Partition], timeout: Duration) {
+        let inside: Vec<Partition> =
+            partitions.iter().map(|partition| self.numbered_inside(*partition)).collect();
+        self.feed.wait_for(&inside, timeout).await;
     }
 
     async fn consumed(&self, consumer: &Consumer, positions: &[Position]) -> Result<u64, SourceError> {

@@ -70,7 +70,8 @@ pub enum EnsureError {
     /// The feed exists with another number of partitions.
     #[error(
         "feed {feed} has {existing} partitions in the store, and now {wanted} are asked for; keys would change places \
-         and lose their order: set partitions = {existing}, or give the feed a new name to start it afresh"
+         and lose their order: set partitions = {existing}, or give the feed a new name to start it afresh (then everything is \
+         handled again: empty totals that are kept by differences first)"
     )]
     PartitionCount {
         /// The feed.

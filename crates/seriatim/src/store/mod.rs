@@ -10,16 +10,20 @@
 //! The conformance suite of `seriatim-testkit` says all this as tests; a new store is one crate, this trait, and one
 //! line in that suite.
 
+mod actions;
 mod done;
 mod error;
 mod memory;
 mod parked;
+mod paused;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use actions::{ACTIONS_KEPT, NotedAction};
 pub use done::{DoneAbove, NotDoneAbove};
 pub use error::{CheckpointError, EnsureError, JoinError, StoreError};
 pub use memory::MemoryStore;
@@ -27,6 +31,8 @@ pub use parked::{
     Chained, Checkpoint, Discard, Discarded, Discarding, ParkedFailure, ParkedObject, ParkedState, Parking,
     Unparking,
 };
+
+pub use paused::Paused;
 
 use crate::change::{Change, Position};
 use crate::lease::{HostView, Lease, LeaseView, Pulse, Reshape, Sighting, View};
@@ -70,6 +76,9 @@ pub struct Trouble {
     pub what: String,
     /// What to do about it.
     pub remedy: String,
+    /// Since when, where that is known.
+    #[serde(default)]
+    pub since: Option<Timestamp>,
 }
 
 /// The answer to a renewal.
@@ -201,6 +210,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// - An object of which changes are taken out and others are left stays as it is with no attempts counted; one of which
     ///   nothing is left is gone. Changes that are not there are not missed.
+    /// - An object that is resumed is [`ParkedState::Retrying`] from then on, with its failure and attempts as they were. One that is
+    ///   not there is not missed.
     /// - A parked change with a failure makes it the object's failure, with its state; the object keeps its time.
     /// - A parked change without one leaves its object as it is. If the object is not there, it comes to be in the state
     ///   [`ParkedState::Retrying`] with no attempts: nothing stands in its way.
@@ -302,7 +313,45 @@ pub trait Store: Send + Sync + 'static {
         Err(cannot_reshape(&lease.id.feed).into())
     }
 
-    /// Forgets a feed: its leases, what is parked and what was discarded, and its chain.
+    /// Whether it remembers what people do: [`Store::note_action`] works.
+    fn notes_actions(&self) -> bool {
+        false
+    }
+
+    /// Remembers what somebody did. A store that cannot refuses.
+    async fn note_action(&self, text: &str) -> Result<(), StoreError> {
+        let _ = text;
+        Err(actions::cannot_note())
+    }
+
+    /// What people did last, at most `limit`, latest first. At least [`ACTIONS_KEPT`] are remembered; older ones may be forgotten.
+    async fn actions(&self, limit: usize) -> Result<Vec<NotedAction>, StoreError> {
+        let _ = limit;
+        Ok(Vec::new())
+    }
+
+    /// Whether it remembers which feeds are paused: [`Store::pause`] and [`Store::resume`] work.
+    fn pauses(&self) -> bool {
+        false
+    }
+
+    /// Has nobody go on with a feed until it is resumed, also after a restart; `false` when it was paused already. The feed need
+    /// not be known yet, and may be a queue. It moves the mark ([`Store::pulse`]), so running hosts hear of it with their next look.
+    async fn pause(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        Err(paused::cannot_pause(feed))
+    }
+
+    /// Lets a feed go on; `false` when it was not paused.
+    async fn resume(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        Err(paused::cannot_pause(feed))
+    }
+
+    /// The feeds that are paused, by name.
+    async fn paused(&self) -> Result<Vec<Paused>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Forgets a feed: its leases, what is parked and what was discarded, its chain, and that it is paused.
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError>;
 }
 

@@ -4,7 +4,7 @@
 //!                     failed, tries left                  handled to the end
 //!   live stream ───────────────────────────▶ Retrying ─────────────────────▶ live stream
 //!        │                                    │    ▲
-//!        │ failed for good       last try failed    │ retry, discard
+//!        │ failed for good       last try failed    │ retry, discard, or its time has come
 //!        └─────────────────────────────▶ Parked ────┘
 //! ```
 //!
@@ -44,6 +44,11 @@ impl Parking {
     pub(crate) fn steps_aside(&self) -> bool {
         self.failure.as_ref().is_some_and(|failure| failure.state == ParkedState::Retrying)
     }
+
+    /// Why it is parked, if it is the change that failed for good.
+    pub(crate) fn given_up(&self) -> Option<&ParkedFailure> {
+        self.failure.as_ref().filter(|failure| failure.state == ParkedState::Parked)
+    }
 }
 
 /// Why an object is parked.
@@ -55,6 +60,9 @@ pub struct ParkedFailure {
     pub attempts: u32,
     /// What is to become of it.
     pub state: ParkedState,
+    /// When it is tried again by itself at the earliest, by the clock of the host that parked it. `None` for one that waits for
+    /// somebody to ask, or that never was parked and only stepped aside for a moment.
+    pub next_try: Option<Timestamp>,
 }
 
 /// Changes of one object that were parked and are done: handled, or dropped as asked for.
@@ -71,6 +79,9 @@ pub struct Unparking {
 pub struct Checkpoint {
     /// Everything up to here is handled or parked.
     pub position: Position,
+    /// Parked objects that their owner tries again by itself: they are [`ParkedState::Retrying`] from then on, and otherwise as they
+    /// were. One that is not there is not missed. This comes before everything else.
+    pub resumed: Vec<Key>,
     /// Changes that are parked no more. This comes before parking.
     pub unparked: Vec<Unparking>,
     /// Changes to park, in their order. One that is parked already (same feed, key and id) is not parked twice.
@@ -96,6 +107,7 @@ impl Checkpoint {
     pub fn at(position: Position) -> Self {
         Checkpoint {
             position,
+            resumed: Vec::new(),
             unparked: Vec::new(),
             parked: Vec::new(),
             chained: Vec::new(),

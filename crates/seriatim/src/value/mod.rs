@@ -1,5 +1,6 @@
 //! Values, rows and keys: what a database keeps, without losing a digit of it.
 
+mod accessors;
 mod key;
 pub(crate) mod packed;
 pub(crate) mod row;

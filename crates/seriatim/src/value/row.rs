@@ -21,6 +21,8 @@ struct Names {
     mostly: Vec<Mostly>,
     /// What stands before each value in JSON.
     heads: Vec<Head>,
+    /// Columns that the row has as well, whose values are not known.
+    unknown: Vec<Arc<str>>,
 }
 
 /// What most values of a column are that may have values of any type. In JSON bytes are a string as texts are, so the others
@@ -82,7 +84,7 @@ impl From<Vec<Arc<str>>> for Columns {
             Head::new(&head)
         };
         let heads = names.iter().enumerate().map(head).collect();
-        Columns(Arc::new(Names { names, heads, mostly: Vec::new() }))
+        Columns(Arc::new(Names { names, heads, mostly: Vec::new(), unknown: Vec::new() }))
     }
 }
 
@@ -94,7 +96,7 @@ impl From<Columns> for Vec<Arc<str>> {
 
 impl PartialEq for Columns {
     fn eq(&self, other: &Self) -> bool {
-        self.is_shared_with(other) || self.0.names == other.0.names
+        self.is_shared_with(other) || self.0.names == other.0.names && self.0.unknown == other.0.unknown
     }
 }
 
@@ -108,8 +110,18 @@ impl Columns {
 
     /// The same columns, where one column may have values of several types: most of them are these. There is one for each.
     pub fn mostly(self, mostly: Vec<Mostly>) -> Self {
-        let Names { names, heads, .. } = Arc::unwrap_or_clone(self.0);
-        Columns(Arc::new(Names { names, heads, mostly }))
+        Columns(Arc::new(Names { mostly, ..Arc::unwrap_or_clone(self.0) }))
+    }
+
+    /// The same columns, of rows that have these as well, whose values are not known: the source's log did not carry them.
+    pub fn with_unknown<S: AsRef<str>>(self, unknown: impl IntoIterator<Item = S>) -> Self {
+        let unknown = unknown.into_iter().map(|name| Arc::from(name.as_ref())).collect();
+        Columns(Arc::new(Names { unknown, ..Arc::unwrap_or_clone(self.0) }))
+    }
+
+    /// Columns that the rows have as well, whose values are not known.
+    pub fn unknown(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.unknown.iter().map(AsRef::as_ref)
     }
 
     /// Whether values that are not of the type of most are marked in JSON.
@@ -251,12 +263,15 @@ struct Stored<V> {
     values: V,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     mostly: Vec<Mostly>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<Arc<str>>,
 }
 
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let (columns, mostly) = (self.columns().clone(), self.columns().0.mostly.clone());
-        Stored { columns, values: self.values(), mostly }.serialize(out)
+        let columns = self.columns().clone();
+        let (mostly, unknown) = (columns.0.mostly.clone(), columns.0.unknown.clone());
+        Stored { columns, values: self.values(), mostly, unknown }.serialize(out)
     }
 }
 
@@ -266,7 +281,8 @@ impl<'de> Deserialize<'de> for Row {
         if stored.columns.len() != stored.values.len() {
             return Err(serde::de::Error::custom("a row has one value for each column"));
         }
-        let Stored { columns, values, mostly } = stored;
-        Ok(Row::new(if mostly.is_empty() { columns } else { columns.mostly(mostly) }, values))
+        let Stored { columns, values, mostly, unknown } = stored;
+        let columns = if mostly.is_empty() { columns } else { columns.mostly(mostly) };
+        Ok(Row::new(if unknown.is_empty() { columns } else { columns.with_unknown(unknown) }, values))
     }
 }

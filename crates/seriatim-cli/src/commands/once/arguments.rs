@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use seriatim::once::State;
 
+use super::steps::{Beat, Complete, Fail, Start};
 use crate::config::duration;
 
 /// `seriatim once`
@@ -13,6 +14,14 @@ use crate::config::duration;
 pub enum Once {
     /// Runs a command, unless it has run for this signal before: then prints what it printed that time.
     Run(Run),
+    /// Claims a signal for a program that does the work itself, or says that it is completed or running.
+    Start(Start),
+    /// Gives a sign of life of an attempt, so that it may take longer than --max-processing-time.
+    Beat(Beat),
+    /// Records that the effect of an attempt happened. Ends with 1 when the attempt no longer counts.
+    Complete(Complete),
+    /// Gives an attempt's claim back, so that the next caller runs at once.
+    Fail(Fail),
     /// Lists what is remembered.
     List(List),
     /// Shows what is remembered about one signal.
@@ -69,11 +78,11 @@ pub struct Run {
 #[derive(Clone, Copy, Debug)]
 pub struct Expiry(pub Option<Duration>);
 
-fn expiry(text: &str) -> Result<Expiry, String> {
+pub fn expiry(text: &str) -> Result<Expiry, String> {
     if text == "never" { Ok(Expiry(None)) } else { duration(text).map(|after| Expiry(Some(after))) }
 }
 
-fn wait(text: &str) -> Result<Duration, String> {
+pub fn wait(text: &str) -> Result<Duration, String> {
     if ["0", "0s", "0ms"].contains(&text) { Ok(Duration::ZERO) } else { duration(text) }
 }
 
@@ -84,6 +93,15 @@ pub enum OnTimeout {
     Rerun,
     /// It is unknown until `once resolve` says what became of it.
     Unknown,
+}
+
+impl From<OnTimeout> for seriatim::once::OnTimeout {
+    fn from(given: OnTimeout) -> Self {
+        match given {
+            OnTimeout::Rerun => seriatim::once::OnTimeout::Rerun,
+            OnTimeout::Unknown => seriatim::once::OnTimeout::Unknown,
+        }
+    }
 }
 
 /// `seriatim once list`

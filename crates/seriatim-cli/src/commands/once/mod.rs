@@ -6,7 +6,9 @@ mod init;
 mod manage;
 mod run;
 mod show;
+mod steps;
 mod unix_signals;
+mod waiting;
 
 use std::path::Path;
 
@@ -15,6 +17,7 @@ use seriatim::once::{OnceError, Signal};
 
 use arguments::Which;
 pub use arguments::{Form, Once};
+pub use show::lines;
 
 use crate::config::{self, Environment};
 use crate::error::{Error, Result};
@@ -24,6 +27,10 @@ pub async fn execute(file: &Path, arguments: &Once) -> Result<()> {
     let store = config::load_store(file, &Environment::of_process())?;
     match arguments {
         Once::Run(arguments) => run::execute(&store, arguments).await,
+        Once::Start(arguments) => steps::start(&store, arguments).await,
+        Once::Beat(arguments) => steps::beat(&store, arguments).await,
+        Once::Complete(arguments) => steps::complete(&store, arguments).await,
+        Once::Fail(arguments) => steps::fail(&store, arguments).await,
         Once::List(arguments) => show::list(&store, arguments).await,
         Once::Show(arguments) => show::show(&store, arguments).await,
         Once::Forget(arguments) => manage::forget(&store, arguments).await,

@@ -1,26 +1,20 @@
 //! `seriatim once run`: protects any command, as `flock` does for locks.
 
 use std::io::Write;
-use std::sync::Arc;
-use std::time::Duration;
 
 use seriatim::clock;
-use seriatim::once::{self, Attempt, Begun, Entry, Ledger, OnceError, Recorded, Settings};
+use seriatim::once::{self, Attempt, Begun, Entry, OnceError, Recorded, Settings};
 use tokio::time::Instant;
 
-use super::arguments::{OnTimeout, Run};
+use super::arguments::Run;
 use super::child::{Child, Ended};
 use super::signal;
 use super::unix_signals::Signals;
-use crate::databases;
+use super::waiting::{ANSWER_WITHIN, open, over};
 use crate::databases::Database;
 use crate::error::{Error, Result};
 
-/// How much longer than `--max-wait` an answer of the store may take: it decides by itself when the wait is over.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-
-/// The pause before a store that is away is asked again.
-const CONNECT_AGAIN: Duration = Duration::from_millis(100);
+const NOT_RUN: &str = "the command was not run";
 
 /// Runs the command, unless it has run before.
 pub async fn execute(store: &Database, arguments: &Run) -> Result<()> {
@@ -31,56 +25,17 @@ pub async fn execute(store: &Database, arguments: &Run) -> Result<()> {
     let ledger = tokio::select! {
         biased;
         opened = open(store, began + arguments.max_wait) => opened?,
-        over = over(&mut signals, deadline) => return Err(over.explain(arguments)),
+        over = over(&mut signals, deadline) => return Err(over.explain(arguments.max_wait, NOT_RUN)),
     };
     let once = once::Once::new(ledger, signal.processor.as_str()).settings(settings(arguments, began));
     let begun = match once.start_unless(signal.id.as_str(), over(&mut signals, deadline)).await? {
         Entry::Begun(begun) => begun,
-        Entry::Stopped(over) => return Err(over.explain(arguments)),
+        Entry::Stopped(over) => return Err(over.explain(arguments.max_wait, NOT_RUN)),
     };
     match begun {
         Begun::Run(attempt) => protect(&once, &attempt, signals, arguments).await,
         Begun::Duplicate(Recorded::Kept(output)) => print(&output),
         Begun::Duplicate(Recorded::NotKept(why)) => Err(OnceError::ResultNotKept { signal, why }.into()),
-    }
-}
-
-/// Opens the ledger. One that is away is waited for, as somebody else's run is.
-async fn open(store: &Database, until: Instant) -> Result<Arc<dyn Ledger>> {
-    loop {
-        match databases::open_ledger(store).await {
-            Err(error) if error.may_pass() && clock::now() + CONNECT_AGAIN < until => {
-                tokio::time::sleep(CONNECT_AGAIN).await;
-            }
-            opened => return opened,
-        }
-    }
-}
-
-/// Why a caller ends before it has a claim.
-enum Over {
-    Signal(rustix::process::Signal),
-    NoAnswer,
-}
-
-/// Returns when the caller is told to end, or when its time is over and the store has not answered.
-async fn over(signals: &mut Signals, deadline: Instant) -> Over {
-    tokio::select! {
-        signal = signals.next() => Over::Signal(signal),
-        () = tokio::time::sleep_until(deadline) => Over::NoAnswer,
-    }
-}
-
-impl Over {
-    fn explain(self, arguments: &Run) -> Error {
-        match self {
-            // Shells answer so for what a signal ended.
-            Over::Signal(signal) => Error::command(128 + signal.as_raw() as u8),
-            Over::NoAnswer => {
-                let what = format!("store: it did not answer within --max-wait ({:?})", arguments.max_wait);
-                Error::failed(what).help("check that the store can be reached; the command was not run")
-            }
-        }
     }
 }
 
@@ -91,10 +46,7 @@ fn settings(arguments: &Run, began: Instant) -> Settings {
         // Connecting has taken its part of it.
         max_wait: Some(arguments.max_wait.saturating_sub(began.elapsed())),
         heartbeat: arguments.heartbeat,
-        on_timeout: match arguments.on_timeout {
-            OnTimeout::Rerun => once::OnTimeout::Rerun,
-            OnTimeout::Unknown => once::OnTimeout::Unknown,
-        },
+        on_timeout: arguments.on_timeout.into(),
         result_limit: arguments.max_output,
         ..Settings::default()
     }

@@ -73,6 +73,22 @@ pub async fn list(store: &Database, arguments: &List) -> Result<()> {
     Ok(())
 }
 
+/// The same for the page, at most so many.
+pub async fn lines(ledger: &dyn Ledger, listing: &Listing, limit: usize) -> Result<Vec<serde_json::Value>> {
+    let (mut lines, mut from) = (Vec::new(), None);
+    loop {
+        let page = ledger.list(listing, from.as_ref()).await?;
+        let shown = |record| {
+            serde_json::to_value(Line::of(record)).expect("names, numbers and times always serialize")
+        };
+        lines.extend(page.records.iter().take(limit - lines.len()).map(shown));
+        match page.next {
+            Some(next) if lines.len() < limit => from = Some(next),
+            _ => return Ok(lines),
+        }
+    }
+}
+
 struct Pages {
     json: bool,
     left: usize,

@@ -8,7 +8,7 @@ use super::{find, known};
 use crate::args::ParkedDiscard;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::output;
+use crate::output::{self, counted};
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &ParkedDiscard) -> Result<()> {
@@ -54,12 +54,17 @@ pub(super) fn tell(
         }
         (Discarding::Done(1), Discard::First(first)) => {
             let left = waiting.saturating_sub(1);
-            output::line(format_args!(
-                "feed {feed}: change {first} of {key} is dropped; {left} later changes go on"
-            ))?;
+            let left = match left {
+                0 => String::new(),
+                1 => "; 1 later change goes on".to_owned(),
+                left => format!("; {left} later changes go on"),
+            };
+            output::line(format_args!("feed {feed}: change {first} of {key} is dropped{left}"))?;
         }
         (Discarding::Done(dropped), _) => {
-            output::line(format_args!("feed {feed}: {dropped} changes of {key} are dropped"))?;
+            let are = if dropped == 1 { "is" } else { "are" };
+            let dropped = counted(dropped, "change");
+            output::line(format_args!("feed {feed}: {dropped} of {key} {are} dropped"))?;
         }
     }
     Ok(())

@@ -11,9 +11,9 @@ use seriatim::{FeedName, Partition};
 use super::{is_for_people, queued};
 use crate::args::ParkedList;
 use crate::config::Config;
-use crate::databases;
+use crate::databases::{self, OpenStore};
 use crate::error::Result;
-use crate::output::{self, BAD, FAINT, PLAIN, TITLE, Table, WARN, styled};
+use crate::output::{self, BAD, FAINT, PLAIN, TITLE, Table, WARN, counted, styled};
 
 /// At most so many objects are named of those that failed in one way.
 const SHOWN: usize = 20;
@@ -29,6 +29,7 @@ pub(super) struct Line<'a> {
     error: &'a str,
     since: Timestamp,
     state: ParkedState,
+    next_try: Option<Timestamp>,
 }
 
 impl<'a> From<&'a ParkedObject> for Line<'a> {
@@ -42,6 +43,7 @@ impl<'a> From<&'a ParkedObject> for Line<'a> {
             error: &object.failure.error,
             since: object.since,
             state: object.failure.state,
+            next_try: object.failure.next_try,
         }
     }
 }
@@ -49,25 +51,45 @@ impl<'a> From<&'a ParkedObject> for Line<'a> {
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &ParkedList) -> Result<()> {
     let only = arguments.feed.as_deref().map(|feed| config.feed(feed)).transpose()?;
-    let mut parked = Vec::new();
-    if let Some(store) = databases::existing_store(&config.store).await? {
-        let feeds = match only {
-            Some(feed) => vec![feed.name.clone()],
-            None => store.feeds().await?,
-        };
-        for feed in &feeds {
-            parked.extend(store.parked(feed, None).await?);
-        }
-    }
-    for queue in only.is_none().then_some(config.queues.values()).into_iter().flatten() {
-        if let Some(opened) = databases::existing_queue(queue).await? {
-            parked.extend(queued::parked(&*opened, &queue.name).await?);
-        }
-    }
+    let store = databases::existing_store(&config.store).await?;
+    let mut parked = collect(config, store.as_ref(), only.map(|feed| feed.name.as_str())).await?;
     let all = parked.len();
     parked.retain(|object| arguments.all || is_for_people(object));
     let others = all - parked.len();
     tell(&parked, others, arguments)
+}
+
+/// What is parked, of one feed or queue or of all.
+pub(super) async fn collect(
+    config: &Config,
+    store: Option<&OpenStore>,
+    only: Option<&str>,
+) -> Result<Vec<ParkedObject>> {
+    let mut parked = Vec::new();
+    if let Some(store) = store {
+        for feed in store.feeds().await?.iter().filter(|feed| only.is_none_or(|only| feed.as_str() == only)) {
+            parked.extend(store.parked(feed, None).await?);
+        }
+    }
+    for queue in config.queues.values().filter(|queue| only.is_none_or(|only| queue.name.as_str() == only)) {
+        if let Some(opened) = databases::existing_queue(queue).await? {
+            parked.extend(queued::parked(&*opened, &queue.name).await?);
+        }
+    }
+    Ok(parked)
+}
+
+/// The same for the page, without objects that only stepped aside for a moment.
+pub async fn lines(
+    config: &Config,
+    store: Option<&OpenStore>,
+    only: Option<&str>,
+) -> Result<Vec<serde_json::Value>> {
+    let mut parked = collect(config, store, only).await?;
+    parked.retain(is_for_people);
+    let shown =
+        |object| serde_json::to_value(Line::from(object)).expect("names, numbers and texts always serialize");
+    Ok(parked.iter().map(shown).collect())
 }
 
 /// Shows what is parked.
@@ -109,9 +131,9 @@ fn write(parked: &[ParkedObject], others: usize, out: &mut impl Write) -> io::Re
 
 fn write_group(error: &str, objects: &[&ParkedObject], out: &mut impl Write) -> io::Result<()> {
     let changes: u64 = objects.iter().map(|object| object.waiting).sum();
-    let count = format!("{} objects, {changes} changes", objects.len());
+    let count = format!("{}, {}", counted(objects.len() as u64, "object"), counted(changes, "change"));
     writeln!(out, "{}  {}", styled(BAD, error), styled(FAINT, count))?;
-    let mut table = Table::titled(["key", "partition", "state", "waiting", "attempts", "since"]);
+    let mut table = Table::titled(["key", "partition", "state", "waiting", "attempts", "since", "next try"]);
     for object in objects.iter().take(SHOWN) {
         let state = match object.failure.state {
             ParkedState::Parked => (PLAIN, "parked".to_owned()),
@@ -124,6 +146,7 @@ fn write_group(error: &str, objects: &[&ParkedObject], out: &mut impl Write) -> 
             (PLAIN, object.waiting.to_string()),
             (PLAIN, object.failure.attempts.to_string()),
             (FAINT, format!("{:.0}", object.since)),
+            (FAINT, object.failure.next_try.map_or_else(|| "-".to_owned(), |next| format!("{next:.0}"))),
         ]);
     }
     table.write(out)?;
@@ -146,7 +169,12 @@ mod tests {
             key: Key::of("id", Value::Integer(id)),
             waiting: 2,
             bytes: 100,
-            failure: ParkedFailure { error: error.to_owned(), attempts: 5, state },
+            failure: ParkedFailure {
+                error: error.to_owned(),
+                attempts: 5,
+                state,
+                next_try: "2026-11-15T08:01:00.5Z".parse().ok(),
+            },
             since: "2026-11-15T08:00:00.5Z".parse().unwrap(),
         }
     }
@@ -156,7 +184,7 @@ mod tests {
         let json = serde_json::to_string(&Line::from(&object(7, "no", ParkedState::Parked))).unwrap();
         let expected = concat!(
             r#"{"feed":"totals","partition":3,"key":{"id":7},"waiting":2,"attempts":5,"error":"no","#,
-            r#""since":"2026-11-15T08:00:00.5Z","state":"parked"}"#
+            r#""since":"2026-11-15T08:00:00.5Z","state":"parked","next_try":"2026-11-15T08:01:00.5Z"}"#
         );
         assert_eq!(json, expected);
     }
@@ -174,13 +202,13 @@ mod tests {
         let expected = "\
 feed totals
 common  2 objects, 4 changes
-key       partition  state              waiting  attempts  since
-{\"id\":2}  3          parked             2        5         2026-11-15T08:00:00Z
-{\"id\":3}  3          to be tried again  2        5         2026-11-15T08:00:00Z
+key       partition  state              waiting  attempts  since                 next try
+{\"id\":2}  3          parked             2        5         2026-11-15T08:00:00Z  2026-11-15T08:01:00Z
+{\"id\":3}  3          to be tried again  2        5         2026-11-15T08:00:00Z  2026-11-15T08:01:00Z
 
-rare  1 objects, 2 changes
-key       partition  state   waiting  attempts  since
-{\"id\":1}  3          parked  2        5         2026-11-15T08:00:00Z
+rare  1 object, 2 changes
+key       partition  state   waiting  attempts  since                 next try
+{\"id\":1}  3          parked  2        5         2026-11-15T08:00:00Z  2026-11-15T08:01:00Z
 
 4 more are being tried again by themselves (--all shows them)
 ";

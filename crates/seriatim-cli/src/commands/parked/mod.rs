@@ -6,6 +6,8 @@ pub mod queued;
 mod retry;
 mod show;
 
+pub use list::lines;
+
 use seriatim::FeedName;
 use seriatim::store::{ParkedObject, ParkedState, Store};
 use seriatim::value::Key;
@@ -38,9 +40,17 @@ fn feed_of(arguments: &Parked) -> Option<&str> {
     }
 }
 
-/// Whether an object waits for a person, or for what a person has asked for: not one that only stepped aside for a moment.
+/// What a run says that has handled all it could, and has left parked objects behind.
+pub fn are_parked(feed: &str, what: &str) -> Error {
+    Error::failed(what).help(format!(
+        "`seriatim parked list {feed}` shows them with their errors; mend the cause, then run `seriatim parked retry {feed} --all`"
+    ))
+}
+
+/// Whether an object is parked, also while it is tried again: not one that only stepped aside for a moment.
 pub fn is_for_people(object: &ParkedObject) -> bool {
-    object.failure.state == ParkedState::Parked || object.failure.attempts == 0
+    let failure = &object.failure;
+    failure.state == ParkedState::Parked || failure.attempts == 0 || failure.next_try.is_some()
 }
 
 /// A feed that has run, and its store.
@@ -71,8 +81,35 @@ fn is_meant(key: &Key, wanted: &serde_json::Value) -> bool {
 async fn find(store: &dyn Store, feed: &FeedName, key: &str) -> Result<ParkedObject> {
     let wanted = parse_key(key)?;
     let parked = store.parked(feed, None).await?;
+    let one = parked.first().map(|object| object.key.clone());
     let found = parked.into_iter().find(|object| is_meant(&object.key, &wanted));
-    found.ok_or_else(|| not_parked(feed, &wanted))
+    found.ok_or_else(|| not_among(feed, &wanted, one.as_ref()))
+}
+
+/// The error for a key that is not parked, where one that is shows which columns keys have.
+fn not_among(feed: &FeedName, wanted: &serde_json::Value, parked: Option<&Key>) -> Error {
+    match parked.map(column_names) {
+        Some(columns) if has_other_columns(wanted, &columns) => other_columns(feed, wanted, &columns),
+        _ => not_parked(feed, wanted),
+    }
+}
+
+fn column_names(key: &Key) -> Vec<String> {
+    key.to_json().as_object().map(|columns| columns.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// Whether somebody names columns that keys of the feed do not have.
+fn has_other_columns(wanted: &serde_json::Value, columns: &[String]) -> bool {
+    let known = |name: &String| columns.contains(name);
+    wanted.as_object().is_some_and(|given| given.len() != columns.len() || !given.keys().all(known))
+}
+
+fn other_columns(feed: &FeedName, wanted: &serde_json::Value, columns: &[String]) -> Error {
+    let example = columns.iter().map(|column| format!("\"{column}\":…")).collect::<Vec<_>>().join(",");
+    Error::usage(format!("--key {wanted}: the key of feed {feed} has the columns {}", columns.join(", ")))
+        .help(format!(
+            "write it as --key '{{{example}}}'; `seriatim parked list {feed}` shows what is parked"
+        ))
 }
 
 fn not_parked(feed: &FeedName, key: &serde_json::Value) -> Error {

@@ -148,8 +148,9 @@ async fn retry_all(
         opened.retry(&view.object).await?;
     }
     if arguments.no_wait {
-        let count = chosen.len();
-        output::line(format_args!("feed {name}: {count} parked objects are to be tried again"))?;
+        let (count, are) = (chosen.len() as u64, if chosen.len() == 1 { "is" } else { "are" });
+        let objects = output::counted(count, "parked object");
+        output::line(format_args!("feed {name}: {objects} {are} to be tried again"))?;
         return Ok(());
     }
     let working = async {

@@ -18,7 +18,8 @@ use crate::args::ParkedRetry;
 use crate::config::{Config, FeedConfig};
 use crate::databases::{self, OpenStore};
 use crate::error::{Error, Result};
-use crate::{handlers, output, setup, unix_signals};
+use crate::output::{self, counted};
+use crate::{handlers, setup, unix_signals};
 
 /// How often it looks whether they are done.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -38,8 +39,9 @@ pub async fn execute(config: &Config, arguments: &ParkedRetry) -> Result<()> {
     let key = arguments.key.as_ref().and(chosen.first()).map(|object| &object.key);
     store.retry_parked(name, key).await?;
     if arguments.no_wait {
-        let count = chosen.len();
-        output::line(format_args!("feed {name}: {count} parked objects are to be tried again"))?;
+        let (count, are) = (chosen.len() as u64, if chosen.len() == 1 { "is" } else { "are" });
+        let objects = output::counted(count, "parked object");
+        output::line(format_args!("feed {name}: {objects} {are} to be tried again"))?;
         return Ok(());
     }
     let mut waiting =
@@ -169,9 +171,9 @@ impl Waiting<'_> {
 pub(super) fn report(feed: &FeedName, chosen: usize, failed: &[ParkedObject]) -> Result<()> {
     let handled = chosen - failed.len();
     if handled > 0 {
-        output::line(format_args!(
-            "feed {feed}: {handled} objects are handled to the end and parked no more"
-        ))?;
+        let are = if handled == 1 { "is" } else { "are" };
+        let handled = counted(handled as u64, "object");
+        output::line(format_args!("feed {feed}: {handled} {are} handled to the end and parked no more"))?;
     }
     if failed.is_empty() {
         return Ok(());
@@ -179,7 +181,8 @@ pub(super) fn report(feed: &FeedName, chosen: usize, failed: &[ParkedObject]) ->
     let mut errors: BTreeMap<&str, usize> = BTreeMap::new();
     failed.iter().for_each(|object| *errors.entry(&object.failure.error).or_default() += 1);
     let errors: Vec<String> = errors.iter().map(|(error, count)| format!("{error} ({count})")).collect();
-    let what = format!("feed {feed}: {} objects failed again: {}", failed.len(), errors.join("; "));
+    let objects = counted(failed.len() as u64, "object");
+    let what = format!("feed {feed}: {objects} failed again: {}", errors.join("; "));
     Err(Error::failed(what)
         .help(format!("they are parked as before; `seriatim parked list {feed}` shows them")))
 }

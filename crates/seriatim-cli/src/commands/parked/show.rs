@@ -5,11 +5,11 @@ use std::io::Write;
 use serde::Serialize;
 use seriatim::store::Discarded;
 
-use super::{is_meant, known, list, not_parked, parse_key};
+use super::{is_meant, known, list, not_among, parse_key};
 use crate::args::ParkedShow;
 use crate::config::Config;
 use crate::error::Result;
-use crate::output::{self, BAD, FAINT, TITLE, styled};
+use crate::output::{self, BAD, FAINT, TITLE, counted, styled};
 
 /// A discard, as `--json` shows it.
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ pub async fn execute(config: &Config, arguments: &ParkedShow) -> Result<()> {
     let mut discarded = store.discarded(&feed.name, usize::MAX).await?;
     discarded.retain(|discarded| is_meant(&discarded.key, &wanted));
     if object.is_none() && discarded.is_empty() {
-        return Err(not_parked(&feed.name, &wanted));
+        return Err(not_among(&feed.name, &wanted, parked.first().map(|object| &object.key)));
     }
     let changes = match object {
         Some(object) => store.parked_changes(&feed.name, &object.key, arguments.limit).await?,
@@ -61,7 +61,9 @@ pub async fn execute(config: &Config, arguments: &ParkedShow) -> Result<()> {
         writeln!(out, "{}  partition {}", styled(TITLE, &object.key), object.partition)?;
         writeln!(out, "{}", styled(BAD, &failure.error))?;
         let (attempts, since, waiting) = (failure.attempts, object.since, object.waiting);
-        writeln!(out, "{attempts} attempts; parked since {since:.0}; {waiting} changes wait:")?;
+        let (attempts, waiting) = (counted(attempts.into(), "attempt"), counted(waiting, "change"));
+        let next = failure.next_try.map_or_else(String::new, |next| format!("; next try at {next:.0}"));
+        writeln!(out, "{attempts}; parked since {since:.0}{next}; {waiting} kept:")?;
         changes.iter().try_for_each(|change| writeln!(out, "{change}"))?;
         if object.waiting > changes.len() as u64 {
             writeln!(out, "{}", styled(FAINT, "and more; --limit says how many are shown"))?;

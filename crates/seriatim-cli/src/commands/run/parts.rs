@@ -41,6 +41,11 @@ impl Parts {
         }
     }
 
+    /// Whether the parts are told to end.
+    pub fn is_ending(&self) -> watch::Receiver<bool> {
+        self.end.subscribe()
+    }
+
     /// Starts a part.
     pub fn add(&mut self, part: impl Future<Output = Ended> + Send + 'static) {
         self.tally.parts += 1;
@@ -105,7 +110,12 @@ impl Tally {
             return Err(error);
         }
         match self.stopped.len() {
-            stopped if stopped > 0 && (once || stopped == self.parts) => Err(self.stopped.remove(0)),
+            stopped if stopped > 0 && (once || stopped == self.parts) => {
+                for other in &self.stopped[1..] {
+                    tracing::error!(help = other.remedy(), "{}", other.sentence());
+                }
+                Err(self.stopped.remove(0))
+            }
             _ => Ok(()),
         }
     }

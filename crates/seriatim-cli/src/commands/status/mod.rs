@@ -2,79 +2,160 @@
 //!
 //! It only looks: nothing is made, installed or taken.
 
+mod people;
 mod queues;
 mod report;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seriatim::lease::{HostView, Layout, LeaseView, Liveness, View};
-use seriatim::source::{Feed, Lag, Sliced};
-use seriatim::store::ParkedObject;
+use seriatim::name::StoreId;
+use seriatim::source::{Blocker, Feed, Lag, Sliced, Slot};
+use seriatim::store::{ParkedObject, Paused};
 use seriatim::{FeedName, Store};
 
 use super::owners::owner_of;
 use super::parked::is_for_people;
+use super::strays;
 use crate::args::Status;
 use crate::config::{Config, FeedConfig};
+use crate::databases::OpenStore;
 use crate::error::{Error, Result};
 use crate::setup;
-use crate::{databases, output};
-use report::{FeedStatus, HostStatus, LagStatus, Obstacle, ParkedStatus, PartitionStatus, Report};
+use crate::{databases, handlers, output, unix_signals};
+use people::Detail;
+use report::{
+    ComesAgain, FeedStatus, HostStatus, LagStatus, Obstacle, ParkedStatus, PartitionStatus, Report,
+};
+
+/// Clears a terminal, and begins at its top.
+const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// Runs the command.
 pub async fn execute(config: &Config, arguments: &Status) -> Result<()> {
-    let mut report = match databases::existing_store(&config.store).await? {
-        Some(store) => report(config, &*store).await?,
-        None => Report::default(),
-    };
-    queues::add(config, &mut report).await?;
+    let Some(seconds) = arguments.watch else { return show(config, arguments).await };
+    let shutdown = unix_signals::shutdown()?;
+    tokio::select! {
+        shown = again_and_again(config, arguments, Duration::from_secs(u64::from(seconds))) => shown,
+        () = shutdown => Ok(()),
+    }
+}
+
+async fn again_and_again(config: &Config, arguments: &Status, pause: Duration) -> Result<()> {
+    loop {
+        if output::is_terminal() && !arguments.json {
+            output::text(CLEAR)?;
+        }
+        show(config, arguments).await?;
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn show(config: &Config, arguments: &Status) -> Result<()> {
+    let store = databases::existing_store(&config.store).await?;
+    let report = collect(config, store.as_ref()).await?;
+    let detail = if arguments.partitions { Detail::Partitions } else { Detail::Feeds };
     match arguments.json {
         true => output::line(report.to_json())?,
-        false => report.write(&mut output::stdout())?,
+        false => report.write(detail, &mut output::stdout())?,
     }
     Ok(())
 }
 
+/// Everything that the store, if there is one, the sources and the queues know.
+pub async fn collect(config: &Config, store: Option<&OpenStore>) -> Result<Report> {
+    let mut report = match store {
+        Some(store) => report(config, &**store).await?,
+        None => Report::default(),
+    };
+    let paused = paused(store).await?;
+    queues::add(config, &paused, &mut report).await?;
+    Ok(report)
+}
+
+async fn paused(store: Option<&OpenStore>) -> Result<Vec<Paused>> {
+    match store {
+        Some(store) => Ok(store.paused().await?),
+        None => Ok(Vec::new()),
+    }
+}
+
 /// Everything that the store and the sources know.
 async fn report(config: &Config, store: &dyn Store) -> Result<Report> {
-    let names = store.feeds().await?;
+    let (names, own, paused) = (store.feeds().await?, store.identity().await?, store.paused().await?);
     let view = store.view(&names).await?;
-    let mut feeds = Vec::with_capacity(names.len());
+    let (mut feeds, mut notes) = (Vec::with_capacity(names.len()), Vec::new());
+    for stray in strays::find(config, store).await? {
+        notes.push(Obstacle { what: stray.what(config), remedy: stray.remedy(), since: None });
+    }
     for name in &names {
         let mut parked = store.parked(name, None).await?;
         parked.retain(is_for_people);
-        feeds.push(feed_status(config, name, &view, parked).await);
+        let pause = paused.iter().find(|paused| paused.feed == *name);
+        let (feed, others) = feed_status(config, name, &view, parked, pause).await;
+        feeds.push(feed);
+        for note in others.into_iter().filter_map(|other| note(config, &own, other)) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
     }
     let hosts = view.hosts.iter().filter(|host| host.liveness != Liveness::Dead);
-    Ok(Report { feeds, hosts: hosts.map(|host| host_status(host, &view)).collect() })
+    Ok(Report { feeds, hosts: hosts.map(|host| host_status(host, &view)).collect(), notes })
 }
 
-async fn feed_status(config: &Config, name: &FeedName, view: &View, parked: Vec<ParkedObject>) -> FeedStatus {
+/// What holds no feed back, as a note: a consumer that keeps changes from being pruned, or what a target may lose. A consumer that the
+/// config does not name is among the strays already.
+fn note(config: &Config, own: &StoreId, blocker: Blocker) -> Option<Obstacle> {
+    let of = blocker.of.as_ref();
+    let is_stray = of.is_some_and(|of| of.store == *own && !config.has(of.feed.as_str()));
+    (!is_stray).then(|| Obstacle::from(blocker))
+}
+
+/// What is known of a feed, and what wants attention beside it.
+async fn feed_status(
+    config: &Config,
+    name: &FeedName,
+    view: &View,
+    parked: Vec<ParkedObject>,
+    pause: Option<&Paused>,
+) -> (FeedStatus, Vec<Blocker>) {
     let leases: Vec<&LeaseView> = view.leases.iter().filter(|lease| lease.id.feed == *name).collect();
     let feed = config.feeds.get(name);
-    let (lags, mut blocked_by) = match feed {
+    let (lags, blockers, slot) = match feed {
         Some(feed) => ask_source(feed, &leases).await,
-        None => {
-            tracing::warn!(
-                "feed {name} is in the store and not in {}: its lag is unknown",
-                config.file.display()
-            );
-            (Vec::new(), Vec::new())
-        }
+        None => (Vec::new(), Vec::new(), None),
     };
+    let (mut others, blockers): (Vec<Blocker>, Vec<Blocker>) =
+        blockers.into_iter().partition(|blocker| blocker.of.is_some());
+    let mut blocked_by: Vec<Obstacle> = pause.map(Obstacle::pause).into_iter().collect();
+    blocked_by.extend(blockers.into_iter().map(Obstacle::from));
     blocked_by.extend(changing(name, &leases));
     blocked_by.extend(troubles(name, view));
+    let guarantee = match feed {
+        Some(feed) => {
+            others.extend(handlers::risks(feed, config).await);
+            Some(setup::guarantee(feed, config).await)
+        }
+        None => None,
+    };
     let lags = lags.into_iter().map(LagStatus::from).chain(std::iter::repeat(LagStatus::default()));
-    FeedStatus {
+    let status = FeedStatus {
         name: name.clone(),
         capture: feed.map(|feed| feed.capture.as_str()),
-        guarantee: feed.map(|feed| setup::guarantee(feed, config)),
+        guarantee,
         partitions: leases.iter().zip(lags).map(|(lease, lag)| partition_status(lease, view, lag)).collect(),
         parked: parked.len(),
+        parked_changes: parked.iter().map(|object| object.waiting).sum(),
         parked_objects: parked.into_iter().map(ParkedStatus::from).collect(),
+        paused: pause.is_some(),
         blocked_by,
+        slot,
+        comes_again: feed.zip(guarantee).and_then(|(feed, guarantee)| ComesAgain::of(feed, guarantee)),
         queue: None,
-    }
+    };
+    (status, others)
 }
 
 /// A change of the number of partitions that is under way.
@@ -93,6 +174,7 @@ fn changing(feed: &FeedName, leases: &[&LeaseView]) -> Option<Obstacle> {
             layout.count()
         ),
         remedy: format!("wait; `seriatim lease list {feed}` shows how far they are"),
+        since: None,
     })
 }
 
@@ -100,14 +182,13 @@ fn changing(feed: &FeedName, leases: &[&LeaseView]) -> Option<Obstacle> {
 fn troubles(feed: &FeedName, view: &View) -> impl Iterator<Item = Obstacle> {
     let living = view.hosts.iter().filter(|host| host.liveness != Liveness::Dead);
     let troubles = living.flat_map(|host| host.troubles.iter().map(|trouble| (&host.name, trouble)));
-    troubles.filter(|(_, trouble)| trouble.feed == *feed).map(|(host, trouble)| Obstacle {
-        what: format!("host {host}: {}", trouble.what),
-        remedy: trouble.remedy.clone(),
-    })
+    troubles
+        .filter(|(_, trouble)| trouble.feed == *feed)
+        .map(|(host, trouble)| Obstacle::trouble(host, trouble))
 }
 
-/// The lag of each lease and what holds the feed back; nothing, with a warning, when the source cannot be asked.
-async fn ask_source(feed: &FeedConfig, leases: &[&LeaseView]) -> (Vec<Lag>, Vec<Obstacle>) {
+/// The lag of each lease, what holds the feed back, and its slot; nothing, with a warning, when the source cannot be asked.
+async fn ask_source(feed: &FeedConfig, leases: &[&LeaseView]) -> (Vec<Lag>, Vec<Blocker>, Option<Slot>) {
     let capture = databases::capture(feed);
     let unknown = |what: &str, error: Error| {
         let error = error.about(&format!("feed {}", feed.name));
@@ -122,7 +203,11 @@ async fn ask_source(feed: &FeedConfig, leases: &[&LeaseView]) -> (Vec<Lag>, Vec<
         unknown("what blocks it", error.into());
         Vec::new()
     });
-    (lags, blockers.into_iter().map(Obstacle::from).collect())
+    let slot = capture.slot().await.unwrap_or_else(|error| {
+        unknown("its slot", error.into());
+        None
+    });
+    (lags, blockers, slot)
 }
 
 fn partition_status(lease: &LeaseView, view: &View, lag: LagStatus) -> PartitionStatus {

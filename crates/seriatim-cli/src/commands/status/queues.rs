@@ -5,11 +5,13 @@
 
 use seriatim::lease::HostView;
 use seriatim::queue::Queue;
+use seriatim::store::Paused;
 use seriatim::{Epoch, HostName, Partition, Position};
 
 use super::super::parked::queued;
 use super::report::{
-    FeedStatus, HostStatus, LagStatus, Obstacle, ParkedStatus, PartitionStatus, QueueStatus, Report,
+    ComesAgain, FeedStatus, HostStatus, LagStatus, Obstacle, ParkedStatus, PartitionStatus, QueueStatus,
+    Report,
 };
 use crate::config::{Config, QueueConfig};
 use crate::databases;
@@ -17,18 +19,21 @@ use crate::error::Result;
 use crate::setup::Guarantee;
 
 /// Adds the configured queues that exist, and their workers.
-pub async fn add(config: &Config, report: &mut Report) -> Result<()> {
+pub async fn add(config: &Config, paused: &[Paused], report: &mut Report) -> Result<()> {
     for queue in config.queues.values() {
         match databases::existing_queue(queue).await {
             Ok(None) => {}
             Ok(Some(opened)) => {
                 let workers = opened.workers().await?;
-                report.feeds.push(status(queue, &*opened, &workers).await?);
+                let pause = paused.iter().find(|paused| paused.feed == queue.name);
+                report.feeds.push(status(queue, &*opened, &workers, pause).await?);
                 add_workers(workers, report);
             }
             Err(error) => {
                 let remedy = error.remedy().unwrap_or("see that it can be reached").to_owned();
-                report.feeds.push(unreachable(queue, Obstacle { what: error.sentence(), remedy }));
+                report
+                    .feeds
+                    .push(unreachable(queue, Obstacle { what: error.sentence(), remedy, since: None }));
             }
         }
     }
@@ -37,7 +42,12 @@ pub async fn add(config: &Config, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-async fn status(queue: &QueueConfig, opened: &dyn Queue, workers: &[HostView]) -> Result<FeedStatus> {
+async fn status(
+    queue: &QueueConfig,
+    opened: &dyn Queue,
+    workers: &[HostView],
+    pause: Option<&Paused>,
+) -> Result<FeedStatus> {
     let backlog = opened.backlog().await?;
     let parked = queued::parked(opened, &queue.name).await?;
     let workers: Vec<HostName> = workers.iter().map(|worker| worker.name.clone()).collect();
@@ -46,7 +56,11 @@ async fn status(queue: &QueueConfig, opened: &dyn Queue, workers: &[HostView]) -
     Ok(FeedStatus {
         partitions: vec![partition(lag, alone)],
         parked: parked.len(),
+        parked_changes: parked.iter().map(|object| object.waiting).sum(),
+        paused: pause.is_some(),
+        blocked_by: pause.map(Obstacle::pause).into_iter().collect(),
         parked_objects: parked.into_iter().map(ParkedStatus::from).collect(),
+        slot: None,
         queue: Some(QueueStatus { objects: backlog.objects, workers }),
         ..empty(queue)
     })
@@ -73,10 +87,20 @@ fn empty(queue: &QueueConfig) -> FeedStatus {
         guarantee: Some(Guarantee::AtLeastOnce),
         partitions: Vec::new(),
         parked: 0,
+        parked_changes: 0,
+        paused: false,
+        comes_again: Some(comes_again(queue)),
         parked_objects: Vec::new(),
         blocked_by: Vec::new(),
+        slot: None,
         queue: None,
     }
+}
+
+/// What a worker had fetched of the objects that it worked on.
+fn comes_again(queue: &QueueConfig) -> ComesAgain {
+    let in_flight = (queue.handler.batch as u64).saturating_mul(queue.handler.concurrency as u64);
+    ComesAgain { in_flight, changes: 0, seconds: 0.0 }
 }
 
 /// A host that only works on queues is a host too.

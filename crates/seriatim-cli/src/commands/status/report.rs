@@ -1,24 +1,23 @@
-//! What `status` shows, as JSON and for people.
-
-use std::io::{self, Write};
+//! What `status` shows, as JSON. `people` has it in words.
 
 use jiff::Timestamp;
 use serde::Serialize;
-use seriatim::source::{Blocker, Lag};
-use seriatim::store::{ParkedFailure, ParkedObject};
+use seriatim::host::CheckpointPolicy;
+use seriatim::source::{Blocker, Lag, Slot};
+use seriatim::store::{ParkedFailure, ParkedObject, Paused, Trouble};
 use seriatim::{Epoch, FeedName, HostName, Partition, Position};
 
-use crate::output::{BAD, FAINT, GOOD, PLAIN, Style, TITLE, Table, WARN, styled};
+use crate::config::{CaptureKind, FeedConfig, HandlerConfig};
 use crate::setup::Guarantee;
-
-/// At most so many parked objects are named.
-const SHOWN: usize = 10;
 
 /// All that `status` knows.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub feeds: Vec<FeedStatus>,
     pub hosts: Vec<HostStatus>,
+    /// What wants attention and holds no feed back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Obstacle>,
 }
 
 /// One feed that the store knows. What only the config could tell is `None` when the feed is not in it.
@@ -29,10 +28,17 @@ pub struct FeedStatus {
     pub guarantee: Option<Guarantee>,
     pub partitions: Vec<PartitionStatus>,
     pub parked: usize,
+    pub parked_changes: u64,
     /// For people only: the contract's JSON has the number.
     #[serde(skip)]
     pub parked_objects: Vec<ParkedStatus>,
+    pub paused: bool,
     pub blocked_by: Vec<Obstacle>,
+    /// The slot of the server's log that it is read from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
+    /// At most so much comes again after a crash; `None` where that has no bound, or is not known.
+    pub comes_again: Option<ComesAgain>,
     /// For people: a queue has objects instead of partitions.
     #[serde(skip)]
     pub queue: Option<QueueStatus>,
@@ -68,16 +74,70 @@ impl From<Lag> for LagStatus {
     }
 }
 
-/// What holds a feed back.
-#[derive(Debug, Serialize)]
+/// What may be handled again after a crash of a host, of each of its partitions: what was in flight, and what was done since the
+/// last checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ComesAgain {
+    /// Changes that calls of the handler had been given, and had not ended.
+    pub in_flight: u64,
+    /// Changes that were done and not checkpointed, where they are counted.
+    pub changes: u64,
+    /// How long before the crash the last checkpoint was at most, where that is timed.
+    pub seconds: f64,
+}
+
+impl ComesAgain {
+    /// What the settings of a feed allow. `None` where the handler itself says what is done, and for windows, of which everything above
+    /// the checkpoint comes again.
+    pub fn of(feed: &FeedConfig, guarantee: Guarantee) -> Option<Self> {
+        let HandlerConfig { batch, concurrency, .. } = feed.handler;
+        let in_flight = (batch as u64).saturating_mul(concurrency as u64);
+        let nothing = ComesAgain { in_flight: 0, changes: 0, seconds: 0.0 };
+        match (guarantee, feed.checkpoint) {
+            (Guarantee::ExactlyOnce | Guarantee::Deduplicated, _) => Some(nothing),
+            _ if feed.capture == CaptureKind::Window => None,
+            (_, CheckpointPolicy::Manual) => None,
+            (_, CheckpointPolicy::Batch) => Some(ComesAgain { in_flight, ..nothing }),
+            (_, CheckpointPolicy::Changes(changes)) => Some(ComesAgain { in_flight, changes, ..nothing }),
+            (_, CheckpointPolicy::Time(time)) => {
+                Some(ComesAgain { in_flight, seconds: time.as_secs_f64(), ..nothing })
+            }
+        }
+    }
+}
+
+/// What holds a feed back, or wants attention.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Obstacle {
     pub what: String,
     pub remedy: String,
+    /// Since when, where that is known.
+    pub since: Option<Timestamp>,
+}
+
+impl Obstacle {
+    /// A feed that is paused.
+    pub fn pause(paused: &Paused) -> Self {
+        Obstacle {
+            what: "it is paused".to_owned(),
+            remedy: format!("`seriatim resume {}` lets it go on", paused.feed),
+            since: Some(paused.since),
+        }
+    }
+
+    /// What keeps a host from going on.
+    pub fn trouble(host: &HostName, trouble: &Trouble) -> Self {
+        Obstacle {
+            what: format!("host {host}: {}", trouble.what),
+            remedy: trouble.remedy.clone(),
+            since: trouble.since,
+        }
+    }
 }
 
 impl From<Blocker> for Obstacle {
     fn from(blocker: Blocker) -> Self {
-        Obstacle { what: blocker.what, remedy: blocker.remedy }
+        Obstacle { what: blocker.what, remedy: blocker.remedy, since: blocker.since }
     }
 }
 
@@ -110,116 +170,13 @@ impl Report {
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("names, numbers and texts always serialize")
     }
-
-    /// Tables for people.
-    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        if self.feeds.is_empty() && self.hosts.is_empty() {
-            return writeln!(out, "nothing has run yet: `seriatim run` starts");
-        }
-        for feed in &self.feeds {
-            feed.write(out)?;
-        }
-        self.write_hosts(out)?;
-        out.flush()
-    }
-
-    fn write_hosts(&self, out: &mut impl Write) -> io::Result<()> {
-        if self.hosts.is_empty() {
-            return writeln!(out, "{}", styled(WARN, "no host is running"));
-        }
-        let mut table = Table::titled(["host", "leases", "seen at"]);
-        for host in &self.hosts {
-            let cells = [host.name.to_string(), host.leases.to_string(), format!("{:.0}", host.seen_at)];
-            table.row(cells.map(|cell| (PLAIN, cell)));
-        }
-        table.write(out)
-    }
-}
-
-impl FeedStatus {
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let capture = self.capture.unwrap_or("not in the config");
-        let guarantee = self.guarantee.map_or("", Guarantee::as_str);
-        writeln!(out, "{}  {capture}  {guarantee}", styled(TITLE, format_args!("feed {}", self.name)))?;
-        for obstacle in &self.blocked_by {
-            writeln!(out, "  {} {}; {}", styled(BAD, "blocked by"), obstacle.what, obstacle.remedy)?;
-        }
-        self.write_parked(out)?;
-        if let Some(queue) = &self.queue {
-            return queue.write(&self.partitions, out);
-        }
-        let mut table = Table::titled(["partition", "owner", "epoch", "lag", "position"]);
-        for partition in &self.partitions {
-            table.row(partition.cells());
-        }
-        table.write(out)?;
-        writeln!(out)
-    }
-
-    fn write_parked(&self, out: &mut impl Write) -> io::Result<()> {
-        for parked in self.parked_objects.iter().take(SHOWN) {
-            let ParkedStatus { key, waiting, attempts, error } = parked;
-            writeln!(
-                out,
-                "  {} {key}: {waiting} waiting, after {attempts} attempts: {error}",
-                styled(BAD, "parked")
-            )?;
-        }
-        match self.parked.saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => writeln!(out, "  {} {more} more", styled(BAD, "parked")),
-        }
-    }
-}
-
-impl QueueStatus {
-    fn write(&self, partitions: &[PartitionStatus], out: &mut impl Write) -> io::Result<()> {
-        let mut table = Table::titled(["waiting", "objects", "workers"]);
-        let workers: Vec<&str> = self.workers.iter().map(HostName::as_str).collect();
-        let workers = match workers.is_empty() {
-            true => (WARN, "nobody".to_owned()),
-            false => (PLAIN, workers.join(", ")),
-        };
-        let lag = partitions.first().map(|partition| partition.lag.clone()).unwrap_or_default();
-        table.row([lag.cell(), (PLAIN, self.objects.to_string()), workers]);
-        table.write(out)?;
-        writeln!(out)
-    }
-}
-
-impl PartitionStatus {
-    fn cells(&self) -> [(Style, String); 5] {
-        let owner = match &self.owner {
-            Some(owner) => (PLAIN, owner.to_string()),
-            None => (WARN, "nobody".to_owned()),
-        };
-        [
-            (PLAIN, self.partition.to_string()),
-            owner,
-            (FAINT, self.epoch.to_string()),
-            self.lag.cell(),
-            (FAINT, self.position.to_string()),
-        ]
-    }
-}
-
-impl LagStatus {
-    fn cell(&self) -> (Style, String) {
-        match (self.changes, self.seconds) {
-            (Some(0), _) => (GOOD, "none".to_owned()),
-            (Some(changes), Some(seconds)) => (PLAIN, format!("{changes} ({seconds:.1} s)")),
-            (Some(changes), None) => (PLAIN, changes.to_string()),
-            (None, Some(seconds)) => (PLAIN, format!("{seconds:.1} s")),
-            (None, None) => (WARN, "unknown".to_owned()),
-        }
-    }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn report() -> Report {
+    pub fn report() -> Report {
         let partition = PartitionStatus {
             partition: Partition(0),
             owner: Some(HostName::new("a").unwrap()),
@@ -233,19 +190,24 @@ mod tests {
             guarantee: Some(Guarantee::ExactlyOnce),
             partitions: vec![partition],
             parked: 1,
+            parked_changes: 2,
             parked_objects: vec![ParkedStatus {
                 key: r#"{"id":7}"#.to_owned(),
                 waiting: 2,
                 attempts: 5,
                 error: "no".to_owned(),
             }],
+            paused: false,
             blocked_by: vec![],
+            slot: None,
+            comes_again: Some(ComesAgain { in_flight: 0, changes: 0, seconds: 0.0 }),
             queue: None,
         };
         let seen_at = "2026-11-15T08:00:00Z".parse().unwrap();
         Report {
             feeds: vec![feed],
             hosts: vec![HostStatus { name: HostName::new("a").unwrap(), leases: 1, seen_at }],
+            notes: vec![],
         }
     }
 
@@ -254,31 +216,21 @@ mod tests {
         let expected = concat!(
             r#"{"feeds":[{"name":"totals","capture":"journal","guarantee":"exactly-once","#,
             r#""partitions":[{"partition":0,"owner":"a","epoch":2,"position":"17","lag":{"changes":3,"seconds":null}}],"#,
-            r#""parked":1,"blocked_by":[]}],"hosts":[{"name":"a","leases":1,"seen_at":"2026-11-15T08:00:00Z"}]}"#
+            r#""parked":1,"parked_changes":2,"paused":false,"blocked_by":[],"#,
+            r#""comes_again":{"in_flight":0,"changes":0,"seconds":0.0}}],"#,
+            r#""hosts":[{"name":"a","leases":1,"seen_at":"2026-11-15T08:00:00Z"}]}"#
         );
         assert_eq!(report().to_json(), expected);
         assert_eq!(Report::default().to_json(), r#"{"feeds":[],"hosts":[]}"#);
     }
 
     #[test]
-    fn people_get_tables() {
-        let mut plain = anstream::StripStream::new(Vec::new());
-        report().write(&mut plain).unwrap();
-        let text = String::from_utf8(plain.into_inner()).unwrap();
-        let expected = "\
-feed totals  journal  exactly-once
-  parked {\"id\":7}: 2 waiting, after 5 attempts: no
-partition  owner  epoch  lag  position
-0          a      2      3    17
-
-host  leases  seen at
-a     1       2026-11-15T08:00:00Z
-";
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn an_unknown_lag_is_never_shown_as_none() {
-        assert_eq!(LagStatus::default().cell().1, "unknown");
+    fn an_obstacle_says_since_when() {
+        let paused =
+            Paused { feed: FeedName::new("totals").unwrap(), since: "2026-11-15T08:00:00Z".parse().unwrap() };
+        assert_eq!(
+            serde_json::to_string(&Obstacle::pause(&paused)).unwrap(),
+            r#"{"what":"it is paused","remedy":"`seriatim resume totals` lets it go on","since":"2026-11-15T08:00:00Z"}"#
+        );
     }
 }

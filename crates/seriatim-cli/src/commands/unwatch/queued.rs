@@ -6,7 +6,7 @@ use seriatim::queue::{Backlog, IfEventsWait, Removal};
 
 use super::say;
 use crate::config::{Config, QueueConfig};
-use crate::databases::{self, Database, QueueBackend};
+use crate::databases::QueueBackend;
 use crate::error::{Error, Result};
 
 /// Removes the queue, and says whether there was one. With events in it, or workers at it, it is refused, unless it is forced.
@@ -27,14 +27,8 @@ pub async fn take_out(database: &dyn QueueBackend, name: &FeedName, force: bool)
 /// Removes a queue that the config does not name from whichever of its databases has it, and says whether one did.
 pub async fn take_out_unknown(config: &Config, name: &str, force: bool) -> Result<bool> {
     let Ok(name) = FeedName::new(name) else { return Ok(false) };
-    let mut databases: Vec<&Database> = Vec::new();
-    for database in config.sources.values().chain([&config.store]) {
-        if !databases.iter().any(|known| databases::same(&***known, &**database)) {
-            databases.push(database);
-        }
-    }
     let mut was_there = false;
-    for queues in databases.into_iter().filter_map(|database| database.clone().queues()) {
+    for queues in config.databases().into_iter().filter_map(|database| database.clone().queues()) {
         if take_out(&*queues, &name, force).await? {
             say(&name, &queues, true)?;
             was_there = true;

@@ -10,6 +10,7 @@
 //! have come to *M*.
 
 pub(super) mod index;
+mod relayed;
 
 use std::pin::pin;
 
@@ -21,7 +22,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::super::error::Fault;
 use super::super::errors::Names;
-use super::super::kind::Base;
+use super::super::kind::{Base, Writer};
 use super::super::names::{literal, quoted};
 use super::super::registry::Registration;
 use super::super::row_filter::RowFilter;
@@ -52,8 +53,7 @@ const ROWS: usize = 2000;
 
 /// The id of a row that existed: the same whenever it is told, another for another registration, and no change's.
 pub(super) fn id_of_existing(registration: i64, row: &[u8]) -> u64 {
-    const EXISTING: u64 = 1 << 62;
-    EXISTING | (xxh64(row, registration as u64) >> 2)
+    seriatim::change::EXISTING | (xxh64(row, registration as u64) >> 2)
 }
 
 /// Refuses a table that has rows which this role cannot see.
@@ -223,6 +223,9 @@ pub(super) async fn read(
     limit: Limit,
     emit: &mut Emit<'_>,
 ) -> Result<Place, Fault> {
+    if watched.entry.writer == Writer::Relay {
+        return relayed::read(base, client, (watched, shapes), registration, group, limit, emit).await;
+    }
     let Some(filling) = &group.at.filling else { return Ok(group.at.clone()) };
     let since = snapshot(base, client, watched.entry.id, registration.since, &group.at).await?;
     let sql = chunk_sql(base, watched)?;
@@ -283,6 +286,18 @@ pub(super) async fn read(
 }
 
 fn chunk_sql(base: &Base, watched: &Watched) -> Result<String, SourceError> {
+    let sql = base.database.sql(&page_sql(CHUNK, watched)).into_owned();
+    Ok(match RowFilter::new(base.settings.filter.as_deref(), &watched.table, &base.settings.names)? {
+        Some(sieve) => sql.replace(
+            "in_table, hash, image, noted from (",
+            &format!("in_table, hash, {}, noted from (", sieve.image("r.image")),
+        ),
+        None => sql,
+    })
+}
+
+/// A statement that reads rows of the table in the order of what names them.
+fn page_sql(template: &str, watched: &Watched) -> String {
     let rows = RowNames::of(watched);
     let journal = watched.sql();
     let columns = watched.table.identity().unwrap_or_default();
@@ -304,7 +319,7 @@ fn chunk_sql(base: &Base, watched: &Watched) -> Result<String, SourceError> {
         })
         .collect();
     let texts = (0..columns.len()).map(|at| format!("c{at}::text")).collect::<Vec<_>>().join(", ");
-    let sql = CHUNK
+    template
         .replace("journal_N", &format!("journal_{}", watched.entry.id))
         .replace("{table}", &watched.table.quoted())
         .replace("{image}", &watched.table.image("t.*"))
@@ -319,13 +334,5 @@ fn chunk_sql(base: &Base, watched: &Watched) -> Result<String, SourceError> {
         .replace("{gone_values}", &rows.typed("j.before"))
         .replace("{hash}", &journal.hash("p.image"))
         .replace("{same_as_page}", &rows.same("e", "p.image"))
-        .replace("{same_as_gone}", &rows.same("e", "j.before"));
-    let sql = base.database.sql(&sql).into_owned();
-    Ok(match RowFilter::new(base.settings.filter.as_deref(), &watched.table, &base.settings.names)? {
-        Some(sieve) => sql.replace(
-            "in_table, hash, image, noted from (",
-            &format!("in_table, hash, {}, noted from (", sieve.image("r.image")),
-        ),
-        None => sql,
-    })
+        .replace("{same_as_gone}", &rows.same("e", "j.before"))
 }

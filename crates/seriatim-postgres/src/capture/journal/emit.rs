@@ -23,6 +23,8 @@ pub(super) struct Emit<'a> {
 /// One row of the journal.
 pub(super) struct Noted<'a> {
     pub id: i64,
+    /// It was noted as an update: where the row as it was is not there, the log did not carry it.
+    pub update: bool,
     pub at: Timestamp,
     pub hash: Option<i32>,
     pub before: Option<&'a str>,
@@ -49,6 +51,7 @@ impl<'a> Emit<'a> {
             _ if noted.hash.is_none() => Op::Truncate,
             (None, None) if noted.sifted => return Ok(()),
             (None, None) => return Err(Unreadable),
+            (None, Some(_)) if noted.update && !noted.sifted => Op::Update,
             (None, Some(_)) => Op::Insert,
             (Some(_), Some(_)) => Op::Update,
             (Some(_), None) => Op::Delete,

@@ -5,9 +5,10 @@ use seriatim::change::Position;
 use seriatim::source::{Consumer, Start};
 
 use super::super::error::Fault;
-use super::super::kind::{Base, Wrong};
+use super::super::kind::{Base, Writer, Wrong};
 use super::super::registry::{self, Known, Registration};
 use super::super::table::Table;
+use super::super::wal::{self, install::Prepared};
 use super::backfill;
 use super::position::{Filling, Live, Place};
 use super::triggers::Journal;
@@ -25,10 +26,18 @@ const REBIND: &str = include_str!("../../../queries/capture_rebind.sql");
 const TICK_NOW: &str = include_str!("../../../queries/journal_tick_now.sql");
 const TICK_BEFORE: &str = include_str!("../../../queries/tick_before.sql");
 const INVERTED_FORGET: &str = include_str!("../../../queries/journal_inverted_forget.sql");
+const FILLING: &str = include_str!("../../../queries/consumer_filling.sql");
+const JOURNALS: &str = include_str!("../../../queries/relay_journals.sql");
 const FLOOR: &str = include_str!("../../../queries/capture_floor.sql");
 const PART_EMPTIED: &str = include_str!("../../../queries/journal_part_emptied.sql");
 const WATERMARK_NOTE: &str = include_str!("../../../queries/watermark_note.sql");
 const WATERMARK_TAKE: &str = include_str!("../../../queries/watermark_take.sql");
+
+/// How long a consumer that registers waits for the relay.
+const RELAYED: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// The slot cannot be made in a script's transaction.
+const FROM_THE_LOG: &str = "-- capture = \"wal\" makes a replication slot and a publication, and adds {table} to it; `seriatim watch` does so\n";
 
 /// Opens the feed and returns where the consumer begins.
 pub(super) async fn open(
@@ -46,9 +55,28 @@ pub(super) async fn open(
     }
     // Refused before anything is written.
     Watched::by_settings(&client, base).await?;
+    if base.writer == Writer::Relay {
+        let table = Table::inspect(&client, &base.settings.names).await?;
+        wal::install::check(&client, base, &table).await?;
+    }
     migrate(&base.database, &registry::COMPONENT).await?;
+    if base.writer == Writer::Relay {
+        prepare_relay(base, &mut client, wrong).await?;
+    }
     let id = install(base, &mut client).await?;
     Ok((id, register(base, &mut client, id, consumer, start, Registered::Stays).await?))
+}
+
+/// Makes the relay if it is not there. Where its slot had to be made anew, positions of before are refused in all journals.
+async fn prepare_relay(base: &Base, client: &mut crate::database::Client, wrong: Wrong) -> Result<(), Fault> {
+    let prepared = wal::install::prepare(base, client, wrong == Wrong::Repair).await?;
+    if prepared == Prepared::MadeAnew {
+        let journals = base.database.sql(JOURNALS);
+        for row in client.query(&*journals, &[]).await? {
+            refuse_what_is_before(base, &*client, row.get(0)).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The SQL that opening would execute.
@@ -57,6 +85,7 @@ pub(super) async fn script(base: &Base) -> Result<String, Fault> {
     let mut script = migrate::script(&base.database, &registry::COMPONENT).await?;
     match Watched::by_settings(&client, base).await? {
         Some(watched) if watched.triggers && !watched.is_outdated() => {}
+        Some(_) if base.writer == Writer::Relay => return Ok(String::new()),
         Some(watched) => script += &base.database.sql(&watched.sql().make_anew()),
         None => {
             let names = &base.settings.names;
@@ -66,10 +95,15 @@ pub(super) async fn script(base: &Base) -> Result<String, Fault> {
             let id = next_id(&client, base).await?;
             let list = key.iter().map(i16::to_string).collect::<Vec<_>>().join(",");
             let known_json = serde_json::to_string(&known).unwrap_or_default();
+            if base.writer == Writer::Relay {
+                wal::install::check(&client, base, &table).await?;
+                return Ok(FROM_THE_LOG.replace("{table}", &table.quoted()));
+            }
             let insert = INSERT
                 .replace("{id}", &id.to_string())
                 .replace("{relation}", &table.oid.to_string())
                 .replace("{key}", &list)
+                .replace("{writer}", base.writer.as_str())
                 .replace("{known}", &super::super::names::literal(&known_json));
             let sql = Journal { id, table: &table, key: &key, known: &known, ring: 0 };
             let ids = WATERMARK_TAKE.replace("$1", &id.to_string()).replace("$2", &table.oid.to_string());
@@ -104,6 +138,9 @@ async fn reopened(
     let watched = watched.ok_or_else(|| names.registered_elsewhere())?;
     refuse_another_table(base, &*client, &watched).await?;
     let same_key = watched.table.key(base.settings.key.as_deref(), names)? == watched.entry.key;
+    if entry.writer != base.writer {
+        return Err(names.another_writer(capture_of(base.writer), capture_of(entry.writer)).into());
+    }
     if base.settings.kind != Kind::Journal || !same_key {
         return Err(if base.settings.key.is_none() {
             names.key_gone()
@@ -112,6 +149,10 @@ async fn reopened(
         }
         .into());
     }
+    if base.writer == Writer::Relay {
+        wal::install::check(&*client, base, &watched.table).await?;
+        prepare_relay(base, client, wrong).await?;
+    }
     match wrong {
         _ if watched.triggers && !watched.is_outdated() => {}
         Wrong::Refuse if !watched.triggers => return Err(watched.lost(names).into()),
@@ -119,7 +160,16 @@ async fn reopened(
     }
     match wrong {
         Wrong::Refuse => Ok(()),
+        Wrong::Repair if base.writer == Writer::Relay => Ok(()),
         Wrong::Repair => pass_over_inverted(base, client, &watched).await,
+    }
+}
+
+/// The word for the capture that has this writer.
+fn capture_of(writer: Writer) -> &'static str {
+    match writer {
+        Writer::Triggers => "journal",
+        Writer::Relay => "wal",
     }
 }
 
@@ -205,10 +255,21 @@ async fn install(base: &Base, client: &mut crate::database::Client) -> Result<i6
             let table = Table::inspect(&transaction, names).await?;
             let key = table.key(base.settings.key.as_deref(), names)?;
             let known = Known::of(&table, &key, None).ok_or_else(|| names.key_gone())?;
-            let id = registry::insert(&transaction, &base.database, Kind::Journal, table.oid, &key, &known)
-                .await?;
-            let sql = Journal { id, table: &table, key: &key, known: &known, ring: 0 }.install();
+            let known = match base.writer {
+                Writer::Triggers => known,
+                Writer::Relay => known.by_relay(wal::Logged::read(&transaction, table.oid).await?.full),
+            };
+            let kind = (Kind::Journal, base.writer);
+            let id = registry::insert(&transaction, &base.database, kind, table.oid, &key, &known).await?;
+            let journal = Journal { id, table: &table, key: &key, known: &known, ring: 0 };
+            let sql = match base.writer {
+                Writer::Triggers => journal.install(),
+                Writer::Relay => journal.bare_tables(),
+            };
             transaction.batch_execute(&base.database.sql(&sql)).await?;
+            if base.writer == Writer::Relay {
+                wal::install::publish(&transaction, base, &table).await?;
+            }
             transaction.query_opt(&*base.database.sql(WATERMARK_TAKE), &[&id, &table.oid]).await?;
             note_made(&transaction, base, id).await?;
             id
@@ -230,11 +291,23 @@ pub(super) async fn make_anew(
     // The ring must not turn meanwhile: that writes the same functions.
     transaction.execute(&*base.database.sql(NO_PRUNING), &[&id]).await?;
     let watched = Watched::by_id(&transaction, base, id).await?.ok_or_else(|| names.not_installed())?;
-    transaction.batch_execute(&base.database.sql(&watched.sql().make_anew())).await?;
-    registry::note_known(&transaction, &base.database, id, &watched.known).await?;
+    let mut known = watched.known.clone();
+    match base.writer {
+        Writer::Triggers => transaction.batch_execute(&base.database.sql(&watched.sql().make_anew())).await?,
+        Writer::Relay => {
+            wal::install::publish(&transaction, base, &watched.table).await?;
+            // While rows are read that changes were noted of without the row as it was, that stays so.
+            let filling: bool = transaction.query_one(&*base.database.sql(FILLING), &[&id]).await?.get(0);
+            known.full &= watched.entry.known.full || !filling;
+        }
+    }
+    registry::note_known(&transaction, &base.database, id, &known).await?;
     note_made(&transaction, base, id).await?;
     // By now nobody writes to them, until the commit.
-    let emptied = emptied_partition(base, &transaction, &watched).await?;
+    let emptied = match base.writer {
+        Writer::Triggers => emptied_partition(base, &transaction, &watched).await?,
+        Writer::Relay => None,
+    };
     if !watched.triggers || emptied.is_some() {
         refuse_what_is_before(base, &transaction, id).await?;
     }
@@ -320,6 +393,10 @@ pub(super) async fn register(
         Start::Beginning => Some(backfill::prepare(base, client, &watched).await?),
         _ => None,
     };
+    if base.writer == Writer::Relay {
+        // What is committed already is before where the consumer begins, as far as somebody relays.
+        wal::sync::reached(base, client, RELAYED, false).await?;
+    }
     let transaction = locked(base, client).await?;
     if let Some(start) = registered.start(&transaction, base, id, consumer).await? {
         return Ok(start);
@@ -384,14 +461,22 @@ pub(super) async fn close(base: &Base, consumer: &Consumer) -> Result<(), Fault>
         migrate(&base.database, &registry::COMPONENT).await?;
     }
     let transaction = locked(base, &mut client).await?;
+    let mut last_of_all = false;
     if let Some(registration) = registry::registration(&transaction, &base.database, consumer).await? {
         let id = registration.capture;
+        let entry = registry::entry_by_id(&transaction, &base.database, id, &base.settings.names).await?;
         if registry::forget(&transaction, &base.database, id, consumer).await? == 0 {
             transaction.execute(&*base.database.sql(WATERMARK_NOTE), &[&id]).await?;
             transaction.batch_execute(&base.database.sql(&Journal::remove(id))).await?;
             registry::delete(&transaction, &base.database, id).await?;
+            if let Some(entry) = entry.filter(|entry| entry.writer == Writer::Relay) {
+                last_of_all = wal::install::unpublish(&transaction, base, entry.relation).await?;
+            }
         }
     }
     transaction.commit().await?;
+    if last_of_all {
+        wal::install::remove(base, &client).await?;
+    }
     Ok(())
 }

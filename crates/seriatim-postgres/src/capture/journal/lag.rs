@@ -4,6 +4,7 @@ use seriatim::source::{Blocker, Cursor, Lag};
 
 use super::super::error::Fault;
 use super::super::kind::Base;
+use super::super::registry;
 use super::position::Place;
 use super::watched::Watched;
 use crate::database::Client;
@@ -60,7 +61,14 @@ pub(super) async fn blockers(base: &Base, client: &Client, watched: &Watched) ->
     let schema = base.database.schema().as_str();
     let mut blockers = Vec::new();
     for row in client.query(WRITERS, &[&schema, &prefix]).await? {
-        blockers.push(Blocker { what: row.get(0), remedy: row.get(1) });
+        blockers.push(Blocker { what: row.get(0), remedy: row.get(1), ..Blocker::default() });
+    }
+    if let Some(fault) = watched.stopped() {
+        let remedy = format!(
+            "run `seriatim watch {0}`, then `seriatim rewind {0} --to beginning`",
+            base.settings.names.feed
+        );
+        blockers.push(Blocker { what: fault.to_owned(), remedy, ..Blocker::default() });
     }
     for row in client.query(&*base.database.sql(STALE), &[&watched.entry.id]).await? {
         let (feed, store, ago): (String, String, String) = (row.get(0), row.get(1), row.get(2));
@@ -71,6 +79,8 @@ pub(super) async fn blockers(base: &Base, client: &Client, watched: &Watched) ->
             remedy: format!(
                 "go on with `seriatim run {feed}`, or `seriatim unwatch {feed} --store {store}` if it is not needed any more"
             ),
+            of: registry::consumer(&feed, &store),
+            ..Blocker::default()
         });
     }
     Ok(blockers)

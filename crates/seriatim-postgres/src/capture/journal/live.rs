@@ -18,6 +18,7 @@ use tokio_postgres::RowStream;
 use super::super::error::Fault;
 use super::super::kind::Base;
 use super::super::row_filter::RowFilter;
+use super::super::wal::WITHOUT_OLD;
 use super::backfill::{Fresh, id_of_existing};
 use super::emit::{Emit, Noted};
 
@@ -236,16 +237,19 @@ impl Pass<'_> {
         let mut doubtful = false;
         while let Some(row) = rows.try_next().await? {
             count += 1;
+            let op = char::from(row.get::<_, i8>(1) as u8);
             let noted = Noted {
                 id: row.get(0),
+                update: op == 'u',
                 at: row.get::<_, Moment>(2).0,
                 hash: row.get(3),
                 before: row.get::<_, Option<Raw<'_>>>(4).map(|raw| raw.0),
                 after: row.get::<_, Option<Raw<'_>>>(5).map(|raw| raw.0),
                 sifted: self.sieve.is_some(),
             };
-            match char::from(row.get::<_, i8>(1) as u8) {
+            match op {
                 INVERTED => return Err(self.base.settings.names.inverted().into()),
+                WITHOUT_OLD => return Err(self.base.settings.names.identity_changed().into()),
                 PERHAPS_INVERTED => {
                     doubtful = true;
                     progress.after = noted.id;

@@ -26,20 +26,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seriatim::change::Position;
 use seriatim::clock;
-use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Start};
+use seriatim::source::{Backfill, Blocker, Consumer, Cursor, Installed, Lag, Limit, Slice, Slot, Start};
 use seriatim::value::Key;
 
 use tokio::time::Instant;
 
 use super::error::Fault;
 use super::image::Images;
-use super::kind::{Base, Capturing, Wrong};
+use super::kind::{Base, Capturing, Writer, Wrong};
 use super::looks::Looks;
 use super::patience::in_the_way;
 use super::registry;
 use super::row_filter::RowFilter;
 use super::slices::Slices;
 use super::table::Table;
+use super::wal;
+use super::wal::sync::{self, Following};
 use crate::database::Client;
 use crate::sequencer::{self, Subject, covers};
 use backfill::Fresh;
@@ -49,6 +51,8 @@ use live::{Batch, Next, Pass};
 use position::{Group, Live, Place};
 use shapes::Shapes;
 use watched::{Shared, Watched};
+
+pub(super) use rows::{canonical, hash_of};
 
 const TICK_NOW: &str = include_str!("../../../queries/journal_tick_now.sql");
 const OLDEST: &str = include_str!("../../../queries/tick_oldest.sql");
@@ -62,6 +66,9 @@ const END: Duration = Duration::from_millis(25);
 
 /// A reader that read nothing for this long looks at once.
 const JUST_READ: Duration = Duration::from_millis(100);
+
+/// How long whoever counts waits for the relay.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A journal.
 #[derive(Default)]
@@ -84,6 +91,8 @@ struct State {
     looks: Looks,
     /// Where the last read came to the end of all that was ticked.
     end: Mutex<Option<End>>,
+    /// By the relay: how far that is.
+    following: Following,
 }
 
 /// Where a read came to the end of all that was ticked.
@@ -103,12 +112,15 @@ struct Sought {
     seen: String,
     /// The tick that has seen all of it, if one has.
     upto: Option<i64>,
+    /// All that was committed is in the journal: it may come there later than it commits.
+    noted: bool,
 }
 
 impl Sought {
     /// Whether the end of this batch is the end of all that was committed when the read looked.
     fn ends_with(&self, batch: &Batch) -> bool {
-        self.upto.is_some_and(|tick| batch.ends_at() >= tick) || covers(batch.snapshot(), &self.seen)
+        self.noted
+            && (self.upto.is_some_and(|tick| batch.ends_at() >= tick) || covers(batch.snapshot(), &self.seen))
     }
 }
 
@@ -174,7 +186,7 @@ impl State {
     /// Looks at the table again if it changed. Triggers that were made for another one are made anew; none may be gone.
     async fn looked_after(&self, base: &Base, client: &mut Client, known: &Shared) -> Result<Shared, Fault> {
         let names = &base.settings.names;
-        if watched::fingerprint(client, known.table.oid).await? == known.fingerprint {
+        if watched::fingerprint(client, base, known.table.oid).await? == known.fingerprint {
             known.table.refuse_namesake(client, names).await?;
             self.looks.done();
             return Ok(known.clone());
@@ -198,7 +210,9 @@ impl State {
     /// The columns that the table has and had, as of the look that is known.
     async fn shapes(&self, base: &Base, client: &Client, watched: &Watched) -> Result<Arc<Shapes>, Fault> {
         let known = self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(known) = known.filter(|known| known.is_of(watched)) {
+        // The relay notes shapes beside the images that have them: what was known before does not count.
+        let lasts = watched.entry.writer == Writer::Triggers;
+        if let Some(known) = known.filter(|known| lasts && known.is_of(watched)) {
             return Ok(known);
         }
         let found = Arc::new(shapes::of(base, client, watched).await?);
@@ -245,6 +259,7 @@ impl State {
                 None => None,
             };
             let fresh = match (&registration, &group.at.filling) {
+                _ if !watched.has_rows_as_they_were() => None,
                 (Some(registration), Some(filling)) => {
                     Some(Fresh::new(base, client, &watched, registration, &group.at, filling).await?)
                 }
@@ -256,10 +271,15 @@ impl State {
             let chosen = table.chosen(settings.columns.as_deref(), &watched.entry.key, names)?;
             let sieve = RowFilter::new(settings.filter.as_deref(), table, names)?;
             let images = Images::new(table, &watched.known.key_names).naming_rows(row_names);
-            let asked_about = sieve.iter().flat_map(RowFilter::columns);
+            let asked_about: Vec<String> = sieve.iter().flat_map(RowFilter::columns).collect();
+            let known = watched.clone();
+            let pass = Pass { base, client, watched: &known, group, limit, fresh, sieve, columns: None };
+            let next = pass.next_after(self.last_batch(known.entry.id).as_ref()).await?;
+            // After the batch is chosen: the columns of all of its images are noted by then.
             let shapes = self.shapes(base, client, &watched).await?;
+            let pass = Pass { columns: Some(shapes.columns.as_str()), ..pass };
             let images = images.with_shapes(shapes.shapes.clone());
-            let mut images = images.choosing(chosen).asked_about(asked_about);
+            let mut images = images.choosing(chosen).asked_about(asked_about.into_iter());
             let slices = Slices::new(
                 &settings.names.feed,
                 settings.partitions,
@@ -268,10 +288,6 @@ impl State {
                 limit,
             );
             let mut emit = Emit::new(&mut images, slices);
-            let known = watched.clone();
-            let columns = Some(shapes.columns.as_str());
-            let pass = Pass { base, client, watched: &known, group, limit, fresh, sieve, columns };
-            let next = pass.next_after(self.last_batch(known.entry.id).as_ref()).await?;
             let filling = group.at.filling.as_ref();
             let rows_may_come =
                 filling.is_some_and(|filling| filling.chunk.is_none()) && group.at.live.inside.is_none();
@@ -312,14 +328,19 @@ impl State {
             }
             drop(pass);
             watched = self.looked_after(base, client, &watched).await?;
+            // Before the look: what the relay has appended by now is seen by it.
+            let noted = match base.writer {
+                Writer::Triggers => true,
+                Writer::Relay => self.following.has_come(base, client).await?,
+            };
             let look = sequencer::look_at(client, &base.database, watched.entry.id).await?;
             let newest = look.journals.first().map(|(_, tick, moved)| (*tick, *moved));
             let (tick, moved) = newest.ok_or_else(|| base.settings.names.not_installed())?;
-            let found = sought.get_or_insert(Sought { seen: look.seen, upto: None });
+            let found = sought.get_or_insert(Sought { seen: look.seen, upto: None, noted });
             match (moved, tick <= group.at.live.from) {
                 (false, true) => {
                     self.looks.done_at_end();
-                    let caught_up = group.at.filling.is_none();
+                    let caught_up = group.at.filling.is_none() && noted;
                     return Ok(Read::Slices(emit.slices.upto(&group.at.position(), caught_up)));
                 }
                 (true, true) => return Ok(Read::NotTicked(found.clone())),
@@ -347,10 +368,22 @@ impl State {
     }
 }
 
+impl Journal {
+    /// Refuses what cannot have its log relayed, where that is asked for.
+    async fn check_log(&self, base: &Base, client: &Client) -> Result<(), Fault> {
+        if base.writer == Writer::Triggers {
+            return Ok(());
+        }
+        let table = Table::inspect(client, &base.settings.names).await?;
+        wal::install::check(client, base, &table).await.map(drop)
+    }
+}
+
 #[async_trait]
 impl Capturing for Journal {
     async fn check(&self, base: &Base) -> Result<Installed, Fault> {
         let client = base.database.client().await?;
+        self.check_log(base, &client).await?;
         if let Some(watched) = Watched::by_settings(&client, base).await? {
             if watched.triggers {
                 return Ok(Installed::Installed);
@@ -412,6 +445,9 @@ impl Capturing for Journal {
     }
 
     async fn read(&self, base: &Base, cursors: &[Cursor], limit: Limit) -> Result<Vec<Slice>, Fault> {
+        if base.writer == Writer::Relay {
+            base.relay.start();
+        }
         let foreign = |position| base.settings.names.not_a_position(&position);
         let group = Group::furthest_behind(cursors).map_err(foreign)?;
         let Some(group) = group else { return Ok(Vec::new()) };
@@ -507,6 +543,10 @@ impl Capturing for Journal {
     async fn lag(&self, base: &Base, cursors: &[Cursor]) -> Result<Vec<Lag>, Fault> {
         let client = base.database.client().await?;
         let watched = self.state.watched(base, &client).await?;
+        if base.writer == Writer::Relay && !sync::reached(base, &client, PATIENCE, false).await? {
+            // What is committed and not in the journal yet is not counted: never zero.
+            return Ok(vec![Lag { changes: None, seconds: None }; cursors.len()]);
+        }
         lag::lag(base, &client, &watched, cursors).await
     }
 
@@ -526,5 +566,16 @@ impl Capturing for Journal {
         let client = base.database.client().await?;
         let watched = self.state.watched(base, &client).await?;
         lag::blockers(base, &client, &watched).await
+    }
+
+    async fn slot(&self, base: &Base) -> Result<Option<Slot>, Fault> {
+        match base.writer {
+            Writer::Triggers => Ok(None),
+            Writer::Relay => wal::shown(&base.database.client().await?, &base.database).await,
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        self.state.following.is_behind()
     }
 }

@@ -47,11 +47,7 @@ impl Journal<'_> {
 
     /// A number that is the same for equal keys and never negative.
     pub(super) fn hash_of(&self, keys: &[String]) -> String {
-        let each = |seed: String, value: &String| {
-            format!("coalesce(pg_catalog.hashtextextended({value}, {seed}), 1)")
-        };
-        let hash = keys.iter().fold("0".to_owned(), each);
-        format!("({hash} operator(pg_catalog.&) 2147483647)::pg_catalog.int4")
+        hash_of(keys)
     }
 
     /// The same number for a row's image.
@@ -139,8 +135,16 @@ impl Journal<'_> {
     }
 }
 
+/// A number that is the same for equal keys, given as texts, and never negative.
+pub(in super::super) fn hash_of(keys: &[String]) -> String {
+    let each =
+        |seed: String, value: &String| format!("coalesce(pg_catalog.hashtextextended({value}, {seed}), 1)");
+    let hash = keys.iter().fold("0".to_owned(), each);
+    format!("({hash} operator(pg_catalog.&) 2147483647)::pg_catalog.int4")
+}
+
 /// A value's text as it is for all equal values of its type.
-pub(super) fn canonical(text: &str, of: u32) -> String {
+pub(in super::super) fn canonical(text: &str, of: u32) -> String {
     match of {
         17 => format!("pg_catalog.encode({text}::pg_catalog.bytea, 'hex')"),
         700 | 701 => format!("({text}::pg_catalog.float8 operator(pg_catalog.+) 0)::pg_catalog.text"),

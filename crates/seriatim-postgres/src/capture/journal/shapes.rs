@@ -3,7 +3,7 @@
 use deadpool_postgres::GenericClient;
 
 use super::super::error::Fault;
-use super::super::kind::Base;
+use super::super::kind::{Base, Writer};
 use super::super::shapes::{Shape, Typed, altered, steps};
 use super::super::table::Table;
 use super::watched::Watched;
@@ -53,6 +53,12 @@ pub(super) async fn of(base: &Base, client: &Client, watched: &Watched) -> Resul
         return Ok(Shapes { shapes: vec![Shape { since: 0, columns: now }], capture, fingerprint, columns });
     }
     let mut shapes = read(base, client, capture).await?;
+    if watched.entry.writer == Writer::Relay {
+        // The relay notes them.
+        // Rows that are read from the table itself have its columns of now.
+        shapes.push(Shape { since: i64::MAX - 1, columns: now });
+        return Ok(Shapes { shapes, capture, fingerprint, columns });
+    }
     let new = match shapes.last() {
         None => vec![Shape { since: 0, columns: now }],
         Some(last) if last.columns == now => Vec::new(),

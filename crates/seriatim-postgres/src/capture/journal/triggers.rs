@@ -117,6 +117,11 @@ impl Journal<'_> {
     }
 
     fn tables(&self) -> String {
+        [self.bare_tables(), self.row_indexes()].concat()
+    }
+
+    /// The tables alone, for whoever appends changes in their order.
+    pub(super) fn bare_tables(&self) -> String {
         let id = self.id;
         let columns = "id bigint not null, xid xid8 not null default pg_catalog.pg_current_xact_id(), op \"char\" not null, \
              at timestamptz not null default pg_catalog.clock_timestamp(), hash int4, before json, after json";
@@ -128,10 +133,9 @@ impl Journal<'_> {
             )
         };
         format!(
-            "create table seriatim.journal_{id} ({columns}, {});\n{}create sequence seriatim.journal_{id}_id;\n{}",
+            "create table seriatim.journal_{id} ({columns}, {});\n{}create sequence seriatim.journal_{id}_id;\n",
             VERSIONS.join(", "),
-            (0..RING).map(ring).collect::<String>(),
-            self.row_indexes()
+            (0..RING).map(ring).collect::<String>()
         )
     }
 

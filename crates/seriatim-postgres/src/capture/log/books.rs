@@ -11,6 +11,7 @@ use crate::capture::image::Images;
 use crate::capture::kind::Base;
 use crate::capture::row_filter::RowFilter;
 use crate::capture::table::Table;
+use crate::database::Schema;
 use crate::migrate::{Component, Upgrade};
 
 /// The tables and functions of all logs. Each file can also be run by whoever does not use this program.
@@ -30,9 +31,16 @@ pub(super) const COMPONENT: Component = Component {
         include_str!("../../../sql/log/11_tick.sql"),
         include_str!("../../../sql/log/12_since.sql"),
         include_str!("../../../sql/log/13_upgrade.sql"),
+        include_str!("../../../sql/log/14_discard.sql"),
     ],
     upgrade: Upgrade::All,
 };
+
+/// The SQL of all logs in this schema, for migration tools. It may be run again, also over that of an earlier version.
+pub fn log_sql(schema: &Schema) -> String {
+    let head = format!("-- Logs of tables, by Seriatim.\ncreate schema if not exists {schema};\n");
+    COMPONENT.migrations.iter().fold(head, |sql, file| sql + "\n" + &schema.in_sql(file))
+}
 
 /// What the query says of a log that came with a dump.
 const RESTORED: &str = "restored";

@@ -9,6 +9,7 @@ use tokio_postgres::error::SqlState;
 use super::books::{COMPONENT, State, consumer_name, fill, head, place};
 use super::place::{Place, Rows};
 use crate::capture::error::Fault;
+use crate::capture::kind::Writer;
 use crate::capture::kind::{Base, Wrong};
 use crate::capture::names::{literal, quoted};
 use crate::capture::patience::in_the_way;
@@ -297,13 +298,17 @@ pub(super) async fn register(
         let behind = if matches!(start, Start::Position(_)) { behind } else { Vec::new() };
         transaction.execute(&*database.sql(MOVED), &[&table.oid, &name, &number, &behind]).await?;
     }
-    let capture = match registry::entry(transaction, database, Kind::Log, table.oid, key, names).await? {
-        Some(entry) => entry.id,
-        None => {
-            let known = Known::of(table, key, None).unwrap_or_default();
-            registry::insert(transaction, database, Kind::Log, table.oid, key, &known).await?
-        }
-    };
+    let capture =
+        match registry::entry(transaction, database, (Kind::Log, Writer::Triggers), table.oid, key, names)
+            .await?
+        {
+            Some(entry) => entry.id,
+            None => {
+                let known = Known::of(table, key, None).unwrap_or_default();
+                registry::insert(transaction, database, (Kind::Log, Writer::Triggers), table.oid, key, &known)
+                    .await?
+            }
+        };
     let state = State::of(transaction, base, table.oid).await?.ok_or_else(|| names.not_installed())?;
     let wanted = if let Start::Position(position) = start {
         let asked = place(base, position)?;

@@ -2,7 +2,7 @@
 
 use seriatim::backend::Packer;
 use seriatim::name::Partition;
-use seriatim::source::{Blocker, Cursor, Lag};
+use seriatim::source::{Blocker, Consumer, Cursor, Lag};
 use tokio_postgres::IsolationLevel;
 
 use super::Log;
@@ -11,6 +11,7 @@ use super::place::{Place, Rows};
 use super::read::hash_of;
 use crate::capture::error::Fault;
 use crate::capture::kind::Base;
+use crate::capture::registry;
 
 const WAITING: &str = include_str!("../../../queries/log_waiting.sql");
 const HOLDER: &str = include_str!("../../../queries/log_holder.sql");
@@ -81,6 +82,12 @@ pub(super) async fn lag(log: &Log, base: &Base, cursors: &[Cursor]) -> Result<Ve
     Ok(counts.iter().map(lag).collect())
 }
 
+/// The consumer that has this name in a log.
+fn consumer_of(name: &str) -> Option<Consumer> {
+    let (feed, store) = name.split_once('@')?;
+    registry::consumer(feed, store)
+}
+
 /// Who gives numbers and does not come to an end, and who keeps places of busy and deleted rows.
 pub(super) async fn blockers(log: &Log, base: &Base) -> Result<Vec<Blocker>, Fault> {
     let client = base.database.client().await?;
@@ -95,6 +102,7 @@ pub(super) async fn blockers(log: &Log, base: &Base) -> Result<Vec<Blocker>, Fau
                 state.name
             ),
             remedy: format!("let it commit, or end it with `select pg_terminate_backend({pid})`"),
+            ..Blocker::default()
         });
     }
     let head = head(&client, base, oid).await?;
@@ -104,6 +112,8 @@ pub(super) async fn blockers(log: &Log, base: &Base) -> Result<Vec<Blocker>, Fau
         blockers.push(Blocker {
             what: format!("consumer {name} was last seen {age:.0} s ago: deleted rows that it has not seen are kept for it"),
             remedy: format!("go on with `seriatim run {feed}`, or `seriatim unwatch {feed}` if it is not needed any more"),
+            of: consumer_of(&name),
+            ..Blocker::default()
         });
     }
     Ok(blockers)

@@ -34,6 +34,7 @@ use super::looks::Looks;
 use super::table::Table;
 use crate::database::Client;
 use crate::sequencer::Subject;
+pub use books::log_sql;
 use books::{State, Watched, consumer_name, head, place};
 use highest_seen::HighestSeen;
 use install::Guarded;

@@ -42,7 +42,7 @@ impl WindowCapture {
         let blind = look.blind.filter(|_| self.settings.horizon == Horizon::Exact);
         let blind = blind.map(|blind| {
             let (what, remedy) = without_sight(&self.settings, &blind);
-            Blocker { what, remedy }
+            Blocker { what, remedy, ..Blocker::default() }
         });
         let transaction = reading(&mut client, &relation).await?;
         let index = lag::missing_index(&transaction, &self.settings, &relation).await?;

@@ -112,6 +112,8 @@ pub(super) fn held_by(settings: &Settings, look: &Look) -> Vec<Blocker> {
                 "what it may write carries moments from {} on: end it, or `select pg_terminate_backend({})`",
                 open.start, open.pid
             ),
+            since: Some(open.start),
+            ..Blocker::default()
         }
     };
     let of_prepared = |prepared: &&Prepared| Blocker {
@@ -125,6 +127,8 @@ pub(super) fn held_by(settings: &Settings, look: &Look) -> Vec<Blocker> {
             let gid = super::super::names::literal(&prepared.gid);
             format!("`commit prepared {gid}` or `rollback prepared {gid}`")
         },
+        since: Some(prepared.at),
+        ..Blocker::default()
     };
     let prepared: Vec<&Prepared> = look.prepared.iter().filter(|prepared| age(prepared.at) >= LONG).collect();
     let open = open.iter().take(MOST_NAMED).map(of_open);
@@ -149,6 +153,7 @@ pub(super) async fn ahead_of_time(pass: &Pass<'_>, now: Timestamp) -> Result<Opt
         ),
         remedy: "they are delivered when that moment has come; correct them, or the clock that wrote them"
             .to_owned(),
+        ..Blocker::default()
     }))
 }
 
@@ -172,7 +177,7 @@ pub(super) async fn missing_index(
         return Ok(None);
     }
     let what = format!("every look at {} reads all its rows ({})", settings.whence(), steps.join(", "));
-    Ok(Some(Blocker { what, remedy: relation.index(settings) }))
+    Ok(Some(Blocker { what, remedy: relation.index(settings), ..Blocker::default() }))
 }
 
 /// The step that a line of a plan tells of, without its costs.

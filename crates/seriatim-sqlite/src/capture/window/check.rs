@@ -47,5 +47,5 @@ pub(super) fn missing_index(
     }
     let plan = steps.join("; ");
     let what = format!("every look at {} reads all its rows ({plan})", settings.whence());
-    Ok(vec![Blocker { what, remedy: relation.index(settings) }])
+    Ok(vec![Blocker { what, remedy: relation.index(settings), ..Blocker::default() }])
 }

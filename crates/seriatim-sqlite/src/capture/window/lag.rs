@@ -81,6 +81,7 @@ pub(super) fn blockers(
             remedy: "find the process that holds it (`fuser` or `lsof` name those that have the file open) and have it \
                      commit or roll back"
                 .to_owned(),
+            ..Blocker::default()
         });
     }
     if let Some((at, now)) = ahead_of_time(connection, settings, relation)? {
@@ -93,6 +94,7 @@ pub(super) fn blockers(
             remedy:
                 "they are delivered when that moment has come; correct them, or the clock that wrote them"
                     .to_owned(),
+            ..Blocker::default()
         });
     }
     Ok(blockers)

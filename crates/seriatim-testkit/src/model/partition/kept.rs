@@ -46,6 +46,11 @@ impl Kept {
         self.parked.iter().map(object).collect()
     }
 
+    pub fn resume(&mut self, then: &Checkpoint) {
+        let resumed = self.parked.iter_mut().filter(|(of, _)| then.resumed.contains(&key(**of)));
+        resumed.for_each(|(_, object)| object.failure.state = ParkedState::Retrying);
+    }
+
     pub fn take_out(&mut self, then: &Checkpoint) {
         for unparked in &then.unparked {
             let Some(of) = self.parked.keys().copied().find(|of| key(*of) == unparked.key) else { continue };
@@ -66,7 +71,12 @@ impl Kept {
             let of = model.key_of(parking.change.id);
             let fresh = || Object {
                 changes: BTreeMap::new(),
-                failure: ParkedFailure { error: String::new(), attempts: 0, state: ParkedState::Retrying },
+                failure: ParkedFailure {
+                    error: String::new(),
+                    attempts: 0,
+                    state: ParkedState::Retrying,
+                    next_try: None,
+                },
             };
             let object = self.parked.entry(of).or_insert_with(fresh);
             object.changes.insert(parking.change.id, parking.change.clone());

@@ -16,7 +16,7 @@ use seriatim::host::{CheckpointPolicy, ParkLimits, Stats};
 use seriatim::lease::LeaseId;
 use seriatim::name::{Epoch, FeedName, Partition};
 use seriatim::simulation::machine::{
-    Action, Answer, At, Called, Closed, Event, Machine, Rules, Target, Until,
+    Action, Answer, At, Called, Closed, Event, HealRules, Machine, Rules, Target, Until,
 };
 use seriatim::source::Slice;
 use seriatim::store::{Checkpoint, CheckpointError, DoneAbove, ParkedObject, ParkedState};
@@ -44,6 +44,8 @@ pub struct PartitionModel {
     pub hand_overs: u8,
     /// How often an owner that lives may be taken for dead.
     pub zombies: u8,
+    /// Whether parked objects are tried again by themselves.
+    pub heals: bool,
 }
 
 /// Everything there is at one moment.
@@ -132,6 +134,7 @@ impl PartitionModel {
             concurrency: 2,
             enough: 100,
             retry: Retry { attempts: 2, backoff, then: Then::Park },
+            heal: HealRules { pauses: self.heals.then_some(backoff), gap: Duration::ZERO },
             limits: ParkLimits::default(),
             checkpoint: CheckpointPolicy::Batch,
             chain: false,
@@ -278,6 +281,7 @@ impl PartitionModel {
         if let Some(told) = told {
             state.wrong = Some(format!("the checkpoint tells that change {told} is handled, and it is not"));
         }
+        store.resume(then);
         store.take_out(then);
         store.park(then, self);
         let kept: BTreeSet<u64> =

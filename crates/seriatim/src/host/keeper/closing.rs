@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::super::observer::CloseReason;
 use super::super::partition::{Closed, Halt};
-use super::Keeper;
+use super::{Keeper, Until};
 use crate::clock;
 use crate::lease::LeaseId;
 use crate::name::FeedName;
@@ -94,6 +94,22 @@ impl Keeper {
         let cut_off = clock::now() + self.close_within;
         for owned in self.owned.values_mut().filter(|owned| owned.lease.id.feed == *feed) {
             owned.begin_closing(CloseReason::Failed { why: why.clone() }, cut_off);
+        }
+    }
+
+    /// A host that is to end when all is done does not wait for a feed that is paused.
+    pub(super) fn stop_paused(&mut self) {
+        if self.until == Until::ShutDown {
+            return;
+        }
+        let since = |feed: &FeedName| self.feeds.get(feed).and_then(|feed| feed.pause.since());
+        let names = self.feed_names();
+        let paused: Vec<_> = names.iter().filter_map(|feed| Some((feed, since(feed)?))).collect();
+        for (feed, since) in paused {
+            self.stop_feed(
+                feed,
+                format!("it is paused since {since:.0}; `seriatim resume {feed}` lets it go on"),
+            );
         }
     }
 

@@ -63,11 +63,15 @@ impl Keeper {
             return None;
         }
         let feeds = self.all_feed_names();
-        let read =
-            match self.sight.shows(&pulse, &feeds, asked) && !self.positions_are_old(&pulse.hosts, asked) {
-                true => Read::Before,
-                false => Read::Now,
-            };
+        let shows = self.sight.shows(&pulse, &feeds, asked);
+        if !shows {
+            self.pausing.forget_mark();
+        }
+        self.pausing.look(&*self.store, &pulse.mark).await;
+        let read = match shows && !self.positions_are_old(&pulse.hosts, asked) {
+            true => Read::Before,
+            false => Read::Now,
+        };
         let (judged, actions) = self.decide(pulse, feeds.clone(), read, asked).await?;
         if read == Read::Now || actions.is_empty() {
             return Some((judged, actions));

@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use super::observer::{CloseReason, Observers};
 use super::partition::{Closed, Halt, News};
+use super::pausing::Pausing;
 use super::pruning::Pruning;
 use super::{FeedRuntime, HostError, LeaseSettings, Until};
 use crate::clock;
@@ -63,6 +64,7 @@ pub(super) struct Keeping {
     pub close_within: Duration,
     /// Who the store was when the feeds were opened.
     pub store: StoreId,
+    pub pausing: Pausing,
 }
 
 /// A lease that is to be given up.
@@ -96,6 +98,7 @@ pub(super) struct Keeper {
     told: BTreeMap<FeedName, usize>,
     /// What was last seen of the leases.
     sight: Sight,
+    pausing: Pausing,
     /// Leases that this host's session still has in the store and that it does not run any more, until they are given up. As
     /// long as the host lives, nobody else can take them.
     abandoned: BTreeMap<LeaseId, Abandoned>,
@@ -117,7 +120,7 @@ impl Keeper {
         keeping: Keeping,
         observers: Arc<Observers>,
     ) -> Self {
-        let Keeping { leases: settings, most, until, close_within, store: identity } = keeping;
+        let Keeping { leases: settings, most, until, close_within, store: identity, pausing } = keeping;
         let Joined { session, asked } = joined;
         Keeper {
             store,
@@ -140,6 +143,7 @@ impl Keeper {
             look_at: None,
             told: BTreeMap::new(),
             sight: Sight::default(),
+            pausing,
             abandoned: BTreeMap::new(),
             orphaned: BTreeSet::new(),
             replaced: false,
@@ -209,6 +213,7 @@ impl Keeper {
     async fn round(&mut self) {
         let asked = clock::now();
         self.look_at = None;
+        self.stop_paused();
         self.cut_off_late_ones(asked);
         // A host that could not renew takes nothing: it could not keep it.
         if self.trust.is_over() {

@@ -153,6 +153,10 @@ struct Shell {
     actions: Vec<Action>,
     /// Says so while the partition cannot go on.
     full: Full,
+    /// How many objects it last said are parked.
+    parked: u64,
+    /// Moves when an outage of the target is over.
+    recovered: watch::Receiver<u64>,
     slice: Arc<FeedSlice>,
     _open: OpenGuard,
 }
@@ -190,6 +194,8 @@ impl Shell {
             store_calls: JoinSet::new(),
             actions: Vec::new(),
             full: Full::new(&setup.feed, &setup.lease.id),
+            parked: 0,
+            recovered: setup.feed.target.recovered(),
             _open: slice.reader.enter(setup.lease.id.partition),
             slice,
             setup,
@@ -219,7 +225,10 @@ impl Shell {
     fn tell(&mut self, event: Event) -> Option<Closed> {
         let (machine, actions) = (&mut self.machine, &mut self.actions);
         self.setup.feed.target.with(|target| actions.extend(machine.on(event, this_moment(), target)));
-        let closing = machine.is_closing();
+        let (closing, parked) = (machine.is_closing(), machine.parked());
+        if std::mem::replace(&mut self.parked, parked) != parked {
+            self.setup.feed.note_parked(self.setup.lease.id.partition, parked);
+        }
         self.quit.send_if_modified(|quit| std::mem::replace(quit, closing) != closing);
         let mut actions = std::mem::take(&mut self.actions);
         let closed = actions.drain(..).find_map(|action| self.carry_out(action));
@@ -326,6 +335,7 @@ impl Shell {
                 Err(error) => Event::Broken(format!("a task of the store ended badly: {error}")),
             },
             Ok(()) = self.setup.asked.changed() => Event::Asked,
+            Ok(()) = self.recovered.changed() => Event::Woken,
             Ok(()) = self.setup.closing.changed() => Event::Close,
             Ok(()) = self.setup.trusted_until.changed() => {
                 Event::Trusted(*self.setup.trusted_until.borrow_and_update())
@@ -357,6 +367,7 @@ fn rules(setup: &Setup, source: &dyn Feed) -> Rules {
         concurrency: settings.concurrency,
         enough: settings.enough(),
         retry: settings.retry,
+        heal: settings.heal_rules(setup.part.count),
         limits: settings.parked.share(setup.part.count),
         checkpoint: settings.checkpoint,
         chain: settings.chain,

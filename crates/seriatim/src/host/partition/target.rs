@@ -4,13 +4,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+use super::super::pausing::Pause;
 use super::machine::{Outage, Target, Turn};
 use crate::clock;
 
 /// What is known about a target, and the word that it has changed.
 pub(crate) struct SharedTarget {
     state: Mutex<Target>,
+    /// While it is on, nobody may call.
+    pause: Pause,
     changed: watch::Sender<()>,
+    /// How many outages are over.
+    recovered: watch::Sender<u64>,
 }
 
 /// The right to call the handler. Given back when dropped.
@@ -20,8 +25,14 @@ pub(crate) struct Permit {
 }
 
 impl SharedTarget {
-    pub fn new(target: Target) -> Self {
-        SharedTarget { state: Mutex::new(target), changed: watch::Sender::new(()) }
+    pub fn new(target: Target, pause: Pause) -> Self {
+        let (changed, recovered) = (watch::Sender::new(()), watch::Sender::new(0));
+        SharedTarget { state: Mutex::new(target), pause, changed, recovered }
+    }
+
+    /// Moves when an outage is over.
+    pub fn recovered(&self) -> watch::Receiver<u64> {
+        self.recovered.subscribe()
     }
 
     /// What is wrong with it; `None` when it is there.
@@ -31,14 +42,15 @@ impl SharedTarget {
 
     /// Looks at the target, or notes something about it. Calls that wait for it look again where that may concern them.
     pub fn with<R>(&self, work: impl FnOnce(&mut Target) -> R) -> R {
-        let (result, concerns_others) = {
+        let (result, concerns_others, recovered) = {
             let mut target = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let version = target.version();
             let result = work(&mut target);
-            (result, target.version() != version)
+            (result, target.version() != version, target.recovery().number)
         };
         if concerns_others {
             self.changed.send_replace(());
+            self.recovered.send_if_modified(|number| std::mem::replace(number, recovered) != recovered);
         }
         result
     }
@@ -46,9 +58,10 @@ impl SharedTarget {
     /// Waits until the target is there, or it is the caller's turn to find out. `None` when it is closing. Where the target
     /// is there, the permit is given whether or not it is closing.
     pub async fn turn(self: &Arc<Self>, closing: &mut watch::Receiver<bool>) -> Option<Permit> {
-        let mut changed = self.changed.subscribe();
+        let (mut changed, mut paused) = (self.changed.subscribe(), self.pause.subscribe());
         loop {
             changed.mark_unchanged();
+            paused.mark_unchanged();
             let due = match self.look(*closing.borrow()) {
                 Some(Turn::Call) => return Some(self.permit(false)),
                 Some(Turn::Probe) => return Some(self.permit(true)),
@@ -59,6 +72,7 @@ impl SharedTarget {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => {}
                 _ = changed.changed() => {}
+                _ = paused.changed() => {}
                 () = super::sleep_until(due) => {}
             }
         }
@@ -67,8 +81,9 @@ impl SharedTarget {
     /// Whose turn it is. To look changes nothing for the others but that one of them may find out: they need not be woken.
     fn look(&self, closing: bool) -> Option<Turn> {
         let mut target = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let may_wait = !closing || target.outage().is_none();
-        may_wait.then(|| target.turn(clock::now()))
+        let is_paused = self.pause.is_on();
+        let may_wait = !closing || (target.outage().is_none() && !is_paused);
+        may_wait.then(|| if is_paused { Turn::Wait(None) } else { target.turn(clock::now()) })
     }
 
     fn permit(self: &Arc<Self>, is_probe: bool) -> Permit {

@@ -19,7 +19,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use jiff::Timestamp;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::change::Position;
@@ -102,7 +103,11 @@ impl Drop for OpenGuard {
 }
 
 /// Starts the reader of a feed. It ends when all its handles are gone.
-pub(super) fn spawn(feed: Arc<dyn Feed>, idle: Duration) -> ReaderHandle {
+pub(super) fn spawn(
+    feed: Arc<dyn Feed>,
+    idle: Duration,
+    paused: watch::Receiver<Option<Timestamp>>,
+) -> ReaderHandle {
     let (wants, questions) = mpsc::unbounded_channel();
     let open = Open::default();
     let handle = ReaderHandle { wants, open: Arc::clone(&open) };
@@ -110,6 +115,7 @@ pub(super) fn spawn(feed: Arc<dyn Feed>, idle: Duration) -> ReaderHandle {
         reads_ahead: feed.may_be_read_ahead(),
         feed,
         idle,
+        paused,
         questions,
         open,
         waiting: Vec::new(),
@@ -131,6 +137,8 @@ struct Reader {
     feed: Arc<dyn Feed>,
     reads_ahead: bool,
     idle: Duration,
+    /// Since when nothing is to be read.
+    paused: watch::Receiver<Option<Timestamp>>,
     questions: mpsc::UnboundedReceiver<Want>,
     open: Open,
     waiting: Vec<Want>,
@@ -181,11 +189,12 @@ impl Reader {
     async fn run(mut self) {
         loop {
             self.waiting.retain(|want| !want.reply.is_closed());
-            let next = if self.passing.is_empty() { self.next() } else { Next::WaitForQuestions };
-            let (mut news, mut until) = (false, None);
+            let may_read = self.passing.is_empty() && self.paused.borrow_and_update().is_none();
+            let next = if may_read { self.next() } else { Next::WaitForQuestions };
+            let (mut news, mut until) = (None, None);
             match next {
                 Next::Pass(cursors) => self.begin(cursors),
-                Next::WaitForNews => news = true,
+                Next::WaitForNews => news = Some(self.asking().into_iter().collect::<Vec<_>>()),
                 Next::WaitUntil(moment) => until = Some(moment),
                 Next::WaitForQuestions => {}
             }
@@ -202,7 +211,9 @@ impl Reader {
                         "this is a fault in Seriatim: please report it",
                     )),
                 },
-                () = self.feed.wait(self.idle), if news => self.end = None,
+                // Nobody is left who could pause it: it stays as it is.
+                Ok(()) = self.paused.changed() => {}
+                () = self.feed.wait_for(news.as_deref().unwrap_or(&[]), self.idle), if news.is_some() => self.end = None,
                 () = sleep_until(until) => {}
             }
         }

@@ -108,7 +108,11 @@ impl Scene {
             feed.push(change % 1000, change);
         }
         let feed = Arc::new(Counting::new(feed, ahead));
-        let reader = spawn(Arc::clone(&feed) as Arc<dyn Feed>, Duration::from_secs(1));
+        let reader = spawn(
+            Arc::clone(&feed) as Arc<dyn Feed>,
+            Duration::from_secs(1),
+            watch::Sender::new(None).subscribe(),
+        );
         let _open = (0..partitions).map(|partition| reader.enter(Partition(partition))).collect();
         Scene { feed, reader, _open }
     }

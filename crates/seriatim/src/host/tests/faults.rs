@@ -255,7 +255,7 @@ async fn done_changes_are_not_repeated_while_a_target_is_away() {
     let is_up = up.clone();
     let h = Host::new("a", Arc::new(MemoryStore::new())).feed(feed, move |change: Change, _: Context| {
         *c.lock().unwrap().entry(change.id).or_default() += 1;
-        let r = if change.id == 50 && !is_up.load(Ordering::Relaxed) {
+        let r = if change.id >= 50 && !is_up.load(Ordering::Relaxed) {
             Err(Failure::target("down"))
         } else {
             Ok(())

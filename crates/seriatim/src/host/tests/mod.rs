@@ -3,6 +3,7 @@
 mod faults;
 mod living;
 mod observed;
+mod paused;
 mod odd;
 mod policies;
 mod reshaped;
@@ -226,7 +227,7 @@ async fn one_poison_key_is_parked_with_its_tail_and_the_rest_goes_on() {
         counted.fetch_add(u64::from(poison), Ordering::Relaxed);
         async { result }
     };
-    host("a", &store, &feed, handler, quick()).run_once().await.unwrap();
+    host("a", &store, &feed, handler, quick()).run_once().await.unwrap_err();
     assert_eq!(tries.load(Ordering::Relaxed), 2, "attempts counts the first try");
     assert_eq!(history.total(), 93, "nine keys whole, and the poisoned one up to the poison");
     let parked = store.parked(&FeedName::new("f").unwrap(), None).await.unwrap();
@@ -234,7 +235,7 @@ async fn one_poison_key_is_parked_with_its_tail_and_the_rest_goes_on() {
     let tail = store.parked_changes(&parked[0].feed, &parked[0].key, 10).await.unwrap();
     assert_eq!(tail.iter().map(|change| change.id).collect::<Vec<_>>(), [34, 44, 54, 64, 74, 84, 94]);
     feed.push(3, 1000);
-    host("a", &store, &feed, noting(&history), quick()).run_once().await.unwrap();
+    host("a", &store, &feed, noting(&history), quick()).run_once().await.unwrap_err();
     assert_eq!(
         store.parked(&FeedName::new("f").unwrap(), None).await.unwrap()[0].waiting,
         8,
@@ -247,7 +248,7 @@ async fn a_panicking_handler_is_a_failed_attempt() {
     let (store, feed) = (MemoryStore::new(), feed(1));
     feed.push(1, 1);
     let handler = |_: Change, _: Context| async { panic!("oh no") as Result<(), Failure> };
-    host("a", &store, &feed, handler, quick()).run_once().await.unwrap();
+    host("a", &store, &feed, handler, quick()).run_once().await.unwrap_err();
     let parked = store.parked(&FeedName::new("f").unwrap(), None).await.unwrap();
     assert_eq!(parked[0].failure.error, "the handler panicked: oh no");
 }
@@ -269,7 +270,7 @@ async fn what_is_done_beside_a_failed_change_is_not_handled_again() {
     for n in 0..100 {
         feed.push(n, n);
     }
-    host("a", &store, &feed, OneByOne(history.clone()), quick()).run_once().await.unwrap();
+    host("a", &store, &feed, OneByOne(history.clone()), quick()).run_once().await.unwrap_err();
     assert_eq!(history.total(), 98);
     history.assert_each_key_once_in_order();
     assert_eq!(store.parked(&FeedName::new("f").unwrap(), None).await.unwrap().len(), 2);
@@ -292,7 +293,7 @@ async fn a_batch_that_fails_as_a_whole_is_halved_until_the_poison_is_alone() {
     for n in 0..100 {
         feed.push(n, n);
     }
-    host("a", &store, &feed, Whole(history.clone()), quick()).run_once().await.unwrap();
+    host("a", &store, &feed, Whole(history.clone()), quick()).run_once().await.unwrap_err();
     assert_eq!(history.total(), 99);
     history.assert_each_key_once_in_order();
 }

@@ -1,6 +1,6 @@
 //! A worker's lives, one session each.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::life::{Life, Phase};
 use super::{Ended, Sender, Worker, WorkerError, WorkerSettings, keeper};
 use crate::clock;
-use crate::host::Stats;
+use crate::host::patience::{Seen, of_stats};
+use crate::host::{Stats, Unfinished};
 use crate::lease::{Holder, Joined, Naming, Step};
 use crate::name::HostName;
 use crate::queue::{Queue, WorkerSession};
@@ -37,29 +38,56 @@ pub(super) async fn run(
         return Err(WorkerError::Settings(wrong));
     }
     let Worker { queue, settings, stats, .. } = worker;
+    let early = OnceLock::new();
+    let shutdown = async {
+        let why = tokio::select! {
+            biased;
+            () = shutdown => Ok(()),
+            unfinished = out_of_patience(until, &settings, &stats) => Err(unfinished),
+        };
+        drop(early.set(why));
+    };
     tokio::pin!(shutdown);
     let mut entry = Entry::First;
     loop {
         let joined = tokio::select! {
             biased;
             joined = enter(&*queue, &name, settings.leases.expire, entry) => joined?,
-            () = &mut shutdown => return Ok(ended(&stats)),
+            () = &mut shutdown => return ended(&early, &stats),
         };
         entry = Entry::Again;
         let life = Life::new(Arc::clone(&queue), joined, settings.clone(), until, Arc::clone(&stats));
         let (end, asked_to_end) = live(&life, &sender, &mut shutdown).await;
         match end {
             // What it held is somebody else's business already.
-            Phase::Lost if asked_to_end => return Ok(ended(&stats)),
+            Phase::Lost if asked_to_end => return ended(&early, &stats),
             Phase::Lost => tracing::warn!(worker = %name, "was replaced after a silence; joining again"),
             Phase::Stopped(why) => return Err(WorkerError::Stopped(why)),
-            Phase::Working | Phase::Closing => return Ok(ended(&stats)),
+            Phase::Working | Phase::Closing => return ended(&early, &stats),
         }
     }
 }
 
-fn ended(stats: &Stats) -> Ended {
-    Ended { sent: stats.handled(), parked: stats.parked(), failures: stats.failures() }
+/// Returns when a worker is out of patience that is to send what is queued; never for any other.
+async fn out_of_patience(until: Until, settings: &WorkerSettings, stats: &Stats) -> Unfinished {
+    if until != Until::Drained {
+        return std::future::pending().await;
+    }
+    let failed = stats.failures();
+    let look = || Seen {
+        progress: of_stats(stats),
+        checkpoints: stats.checkpoints(),
+        fails: stats.failures() != failed,
+    };
+    settings.patience.over(settings.timeout, look).await;
+    Unfinished { patience: settings.patience, troubles: Vec::new() }
+}
+
+fn ended(early: &OnceLock<Result<(), Unfinished>>, stats: &Stats) -> Result<Ended, WorkerError> {
+    if let Some(Err(unfinished)) = early.get() {
+        return Err(WorkerError::Unfinished(unfinished.clone()));
+    }
+    Ok(Ended { sent: stats.handled(), parked: stats.parked(), failures: stats.failures() })
 }
 
 /// Whether a worker has worked before.

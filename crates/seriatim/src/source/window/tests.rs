@@ -235,6 +235,20 @@ async fn the_tracker_stays_while_processing_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_single_run_ends_although_processing_fails() {
+    let (database, store) = (Database::new(), MemoryStore::new());
+    database.write_at_seconds(&[1, 2]);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let processor: Noting<10, false> = Noting::on(&database);
+    processor.fails.store(true, Ordering::SeqCst);
+    let began = clock::now();
+    let said = processor.host("a", &store).run_once().await.unwrap_err().to_string();
+    assert!(said.contains("nothing has moved for 5m; feed invoices: its target fails since"), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(900), "{:?}", began.elapsed());
+    assert_eq!(tracker(&store, "invoices").await, "beginning");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_younger_than_the_buffer_is_waited_for() {
     let (database, store) = (Database::new(), MemoryStore::new());
     database.write(1, database.present());

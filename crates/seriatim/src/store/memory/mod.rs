@@ -3,15 +3,16 @@
 mod news;
 mod parked;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 use super::{
-    Checkpoint, CheckpointError, Discard, Discarded, Discarding, DoneAbove, EnsureError, JoinError, OnRewind,
-    ParkedObject, Release, Renewal, Session, Store, StoreError,
+    ACTIONS_KEPT, Checkpoint, CheckpointError, Discard, Discarded, Discarding, DoneAbove, EnsureError,
+    JoinError, NotedAction, OnRewind, ParkedObject, Paused, Release, Renewal, Session, Store, StoreError,
 };
 use crate::change::{Change, Position};
 use crate::clock;
@@ -41,6 +42,10 @@ struct State {
     parked: Parked,
     /// The last change of each object that a checkpoint has passed.
     chained: BTreeMap<(FeedName, String), u64>,
+    /// What people did, latest first.
+    actions: VecDeque<NotedAction>,
+    /// Since when feeds are paused.
+    paused: BTreeMap<FeedName, Timestamp>,
     /// Moves with everything that a [`Mark`] tells.
     moved: u64,
 }
@@ -347,6 +352,7 @@ impl Store for MemoryStore {
             }
         }
         state.done.insert(lease.id.clone(), checkpoint.done.clone());
+        checkpoint.resumed.iter().for_each(|key| state.parked.resume(&lease.id.feed, key));
         checkpoint.unparked.iter().for_each(|done| state.parked.unpark(&lease.id.feed, done));
         checkpoint.parked.iter().for_each(|parking| state.parked.park(&lease.id, parking));
         for chained in &checkpoint.chained {
@@ -473,8 +479,50 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn notes_actions(&self) -> bool {
+        true
+    }
+
+    async fn note_action(&self, text: &str) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.actions.push_front(NotedAction { at: clock::wall(), text: text.to_owned() });
+        state.actions.truncate(ACTIONS_KEPT);
+        Ok(())
+    }
+
+    async fn actions(&self, limit: usize) -> Result<Vec<NotedAction>, StoreError> {
+        Ok(self.state().actions.iter().take(limit).cloned().collect())
+    }
+
+    fn pauses(&self) -> bool {
+        true
+    }
+
+    async fn pause(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        let (mut state, mut is_new) = (self.state(), false);
+        state.paused.entry(feed.clone()).or_insert_with(|| {
+            is_new = true;
+            clock::wall()
+        });
+        state.moved += u64::from(is_new);
+        Ok(is_new)
+    }
+
+    async fn resume(&self, feed: &FeedName) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let was_paused = state.paused.remove(feed).is_some();
+        state.moved += u64::from(was_paused);
+        Ok(was_paused)
+    }
+
+    async fn paused(&self) -> Result<Vec<Paused>, StoreError> {
+        let state = self.state();
+        Ok(state.paused.iter().map(|(feed, since)| Paused { feed: feed.clone(), since: *since }).collect())
+    }
+
     async fn forget(&self, feed: &FeedName) -> Result<(), StoreError> {
         let mut state = self.state();
+        state.paused.remove(feed);
         state.leases.retain(|id, _| id.feed != *feed);
         state.done.retain(|id, _| id.feed != *feed);
         state.moved += 1;

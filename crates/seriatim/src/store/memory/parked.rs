@@ -52,6 +52,7 @@ impl Parked {
             error: "waits behind an earlier change".to_owned(),
             attempts: 0,
             state: ParkedState::Retrying,
+            next_try: None,
         };
         let number = self.next;
         self.next += 1;
@@ -73,6 +74,13 @@ impl Parked {
         }
         if kept.changes.iter().all(|change| change.id != parking.change.id) {
             kept.changes.push(parking.change.clone());
+        }
+    }
+
+    /// The owner tries an object again by itself.
+    pub fn resume(&mut self, feed: &FeedName, key: &Key) {
+        if let Some(kept) = self.objects.get_mut(&id(feed, key)) {
+            kept.object.failure.state = ParkedState::Retrying;
         }
     }
 

@@ -14,16 +14,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::failure_log::Told;
 use super::failures::{Blame, Verdict, verdict};
 use super::lanes::Batch;
+use super::parked::after;
 use super::piece::Piece;
 use super::{Answer, At, Called, Closed, Done, Rules, Target};
 use crate::change::{Change, Position};
 use crate::handler::{Failure, FailureKind, Then};
 use crate::order::EventId;
 use crate::store::{Chained, Checkpoint, CheckpointError, ParkedFailure, ParkedState, Parking};
+
+/// So many calls with the same changes find the target away before another object finds out.
+const PROBES_OF_ONE: u32 = 3;
 
 /// What is to be done next with a batch.
 #[derive(Debug)]
@@ -51,8 +57,9 @@ pub(super) struct Tally {
     pub skipped: u64,
     /// Attempts that failed.
     pub failures: u64,
-    /// After which pause those objects are tried again that stepped aside, by their lanes.
-    pub again: BTreeMap<u64, Duration>,
+    /// After which pause those objects are tried again that stepped aside, by their lanes; and how often anything had succeeded
+    /// when they first failed.
+    pub again: BTreeMap<u64, (Duration, u64)>,
     /// Changes that were given to the handler once more.
     pub redelivered: u64,
     /// With manual acknowledgement: what the handler has done and acknowledged.
@@ -108,6 +115,8 @@ pub(super) struct BatchRun {
     parking: Option<Parking>,
     /// Objects that were parked on the way.
     parked: BTreeSet<u64>,
+    /// When the change that is being given up is tried again by itself.
+    next_try: Option<Timestamp>,
 }
 
 impl BatchRun {
@@ -120,9 +129,10 @@ impl BatchRun {
     ) -> (Self, Step) {
         // The usual case, without a copy of anything.
         let changes = std::mem::take(&mut batch.changes);
-        let current = Some(Piece { changes: Vec::new(), from: 0, failed: 0, upto: upto.clone() });
+        let current =
+            Some(Piece { changes: Vec::new(), from: 0, failed: 0, away: 0, since: None, upto: upto.clone() });
         let (todo, parked, tally, parking) = (Vec::new(), BTreeSet::new(), Tally::default(), None);
-        let run = BatchRun { batch, upto, tally, aside, todo, current, parking, parked };
+        let run = BatchRun { batch, upto, tally, aside, todo, current, parking, parked, next_try: None };
         let then = run.checkpoint(&changes, &run.upto, u64::MAX, None, rules);
         (run, Step::Call { changes, then, attempt: 1 })
     }
@@ -243,11 +253,12 @@ impl BatchRun {
             }
             piece.drop_done(culprit, &failure.done);
         }
-        if failure.kind == FailureKind::Target {
-            around.target.is_gone(&failure, around.at);
-            self.todo.push(piece);
-            return self.next(around);
+        let since = *piece.since.get_or_insert(around.target.successes());
+        if failure.kind == FailureKind::Target && !around.target.has_succeeded_since(since) {
+            around.target.is_gone(since, &failure, around.at);
+            return self.found_it_away(piece, failure, around);
         }
+        around.target.call_failed(since, &failure, around.at);
         match named {
             _ if piece.changes.len() == 1 => self.failed_alone(piece, failure, around),
             Some(_) => {
@@ -261,11 +272,24 @@ impl BatchRun {
         }
     }
 
+    /// The target is away. The same changes find out whether it is back, for a few times. Then it may be their first object that
+    /// it cannot bear: that one steps aside, and each time another one finds out.
+    fn found_it_away(&mut self, mut piece: Piece, failure: Failure, around: &mut Around<'_>) -> Step {
+        piece.away += 1;
+        if piece.away < PROBES_OF_ONE {
+            self.todo.push(piece);
+            return self.next(around);
+        }
+        let single = if piece.changes.len() == 1 { piece } else { piece.single_out_first(&mut self.todo) };
+        self.failed_alone(single, failure, around)
+    }
+
     /// A single change failed.
     fn failed_alone(&mut self, piece: Piece, failure: Failure, around: &mut Around<'_>) -> Step {
         let failed = piece.failed + 1;
         let (lease, change) = (&around.rules.lease, &piece.changes[0]);
-        let (id, since) = (change.id, around.target.successes());
+        let (id, since) = (change.id, piece.since.unwrap_or(around.target.successes()));
+        let told = Told { lease, change, failure: &failure, failed };
         // A change of everything has no object that could step aside.
         let has_object = change.key.is_some();
         if has_object {
@@ -273,21 +297,23 @@ impl BatchRun {
         }
         let given_up = match around.verdict(&failure, failed, since) {
             Verdict::Again(pause) => {
-                tracing::warn!(%lease, id, attempt = failed, error = %failure, "failed; trying again in {pause:?}");
+                told.tried_again(pause, around.blame(since));
                 if !has_object {
                     self.todo.push(Piece { failed, ..piece });
                     return Step::Pause(around.at.now + pause);
                 }
-                self.tally.again.insert(change.lane(), pause);
+                self.tally.again.insert(change.lane(), (pause, since));
                 self.park(piece, Some((failure, failed, ParkedState::Retrying)), around.rules)
             }
             Verdict::GiveUp(Then::Skip) => {
-                tracing::error!(%lease, id, error = %failure, "skipped after {failed} attempts");
+                told.skipped();
                 self.tally.skipped += 1;
                 self.give_up(piece, None, around.rules)
             }
             Verdict::GiveUp(Then::Park) if has_object => {
-                tracing::error!(%lease, id, error = %failure, "parked after {failed} attempts");
+                let pause = around.rules.heal.pauses.map(|pauses| pauses.first);
+                told.parked(pause);
+                self.next_try = pause.and_then(|pause| after(around.at, pause));
                 self.park(piece, Some((failure, failed, ParkedState::Parked)), around.rules)
             }
             Verdict::GiveUp(Then::Park | Then::Stop) => {
@@ -308,6 +334,7 @@ impl BatchRun {
             error: failure.to_string(),
             attempts,
             state,
+            next_try: self.next_try.take(),
         });
         // It may be long until a checkpoint passes it; the changes that it came with do not wait in memory for that.
         let change = piece.changes[0].apart();
@@ -362,11 +389,15 @@ impl BatchRun {
 impl Around<'_> {
     /// What the table of failures says of a change that failed so often, for the first time after so many successes.
     pub fn verdict(&self, failure: &Failure, failed: u32, since: u64) -> Verdict {
-        let blame = match self.target.may_be_to_blame(since) {
+        verdict(&self.rules.retry, failure, failed, self.blame(since), self.at.jitter)
+    }
+
+    /// Whose fault it may be that an object fails since there were so many successes.
+    pub fn blame(&self, since: u64) -> Blame {
+        match self.target.may_be_to_blame(since) {
             true => Blame::PerhapsTarget,
             false => Blame::Object,
-        };
-        verdict(&self.rules.retry, failure, failed, blame, self.at.jitter)
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Live batches: how one is begun, and what follows when it is done.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use super::batch_run::{BatchRun, Step, Tally};
 use super::lanes::Batch;
@@ -34,9 +35,6 @@ impl Machine {
 
     /// A change is on its way into the store, or there.
     pub(super) fn note_kept(&mut self, parking: &Parking) {
-        if !parking.steps_aside() {
-            self.stats.count(0, 1, 0, 0);
-        }
         self.retries.keeps(parking, self.at.now);
     }
 
@@ -88,10 +86,15 @@ impl Machine {
                 // Its changes are counted when a checkpoint takes them.
                 false => self.retries.open(key),
             }
+            if let Some(failure) = parking.given_up() {
+                self.retries.parks(key, &failure.error, self.at);
+                self.stats.count(0, u64::from(self.retries.is_parked_now(key)), 0, 0);
+            }
             if parking.steps_aside() {
-                let pause = tally.again.get(&parking.change.lane()).copied().unwrap_or_default();
+                let again = tally.again.get(&parking.change.lane()).copied();
+                let (pause, since) = again.unwrap_or((Duration::ZERO, target.successes()));
                 self.retries.try_again(key, self.at.now + pause);
-                self.retries.fails_since(key, target.successes());
+                self.retries.fails_since(key, since);
             }
         }
     }

@@ -109,7 +109,11 @@ impl Machine {
         if ending.told_caught_up || ending.caught_up_at.is_none_or(|end| end > reached) {
             return;
         }
-        let retries = &self.retries;
+        // What is parked and due is tried before the end.
+        if self.resume_due().is_some_and(|due| due <= self.at.now) {
+            return;
+        }
+        let (ending, retries) = (&mut self.ending, &self.retries);
         let waited_for = ending.waited_for.get_or_insert_with(|| retries.retrying().cloned().collect());
         waited_for.retain(|identity| retries.is_tried_again(identity));
         if waited_for.is_empty() && self.saving.has_no_parking() {

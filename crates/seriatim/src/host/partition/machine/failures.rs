@@ -3,10 +3,9 @@
 //!
 //! | the handler said | attempts left | the target may be to blame | what happens |
 //! |---|---|---|---|
-//! | the target is away | | | tried again |
-//! | the change failed | yes | | tried again |
-//! | the change failed | no | yes | tried again |
-//! | the change failed | no | no | given up |
+//! | the change failed, or the target is away | yes | | tried again |
+//! | the change failed, or the target is away | no | yes | tried again |
+//! | the change failed, or the target is away | no | no | given up |
 //! | the change is poison | | | given up |
 //!
 //! To be given up means: parked, skipped, or the feed stops, as the feed's `then` says.
@@ -36,8 +35,7 @@ pub(crate) enum Blame {
 /// Decides after so many attempts, for a `jitter` drawn from `0.0..1.0`. A target that asked for a pause gets it.
 pub(crate) fn verdict(retry: &Retry, failure: &Failure, failed: u32, blame: Blame, jitter: f64) -> Verdict {
     let is_tried_again = match failure.kind {
-        FailureKind::Target => true,
-        FailureKind::Change => failed < retry.attempts || blame == Blame::PerhapsTarget,
+        FailureKind::Change | FailureKind::Target => failed < retry.attempts || blame == Blame::PerhapsTarget,
         FailureKind::Poison => false,
     };
     match is_tried_again {
@@ -70,8 +68,10 @@ mod tests {
         let retry = Retry::default();
         for blame in [Blame::Object, Blame::PerhapsTarget] {
             assert_eq!(after(retry, &Failure::poison("never"), 1, blame), Verdict::GiveUp(Then::Park));
-            assert!(matches!(after(retry, &Failure::target("down"), 1_000, blame), Verdict::Again(_)));
         }
+        let away = |blame| after(retry, &Failure::target("down"), 1_000, blame);
+        assert!(matches!(away(Blame::PerhapsTarget), Verdict::Again(_)));
+        assert_eq!(away(Blame::Object), Verdict::GiveUp(Then::Park), "it is there for others");
     }
 
     #[test]

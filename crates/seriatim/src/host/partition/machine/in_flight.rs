@@ -20,7 +20,7 @@ pub(super) struct InFlight {
     /// When the calls that run were last looked at, and whether they are just now.
     pub looked_at: Instant,
     pub is_looking: bool,
-    /// With a transactional handler, which does one thing at a time: a live batch was tried last.
+    /// Where one thing is done at a time: a live batch was tried last.
     pub is_parkeds_turn: bool,
     /// Somebody asked while a transaction was under way, which may have parked something that is not known here yet.
     pub list_again: bool,
@@ -74,22 +74,29 @@ impl Machine {
     }
 
     pub(super) fn start_work(&mut self) {
-        if !self.rules.transactional {
-            while self.has_room_for_a_parked_one() && self.start_parked() {}
-            while self.in_flight.len() < self.concurrency()
-                && !self.waits_to_be_filled()
-                && self.start_batch()
-            {}
-        } else if self.may_start_transaction() {
-            // In turns: neither waits for the other.
-            let parked_first = std::mem::take(&mut self.in_flight.is_parkeds_turn);
-            if parked_first && self.has_room_for_a_parked_one() && self.start_parked() {
-                return;
+        match self.rules.transactional {
+            true if self.may_start_transaction() => self.start_in_turns(),
+            true => {}
+            false if self.concurrency() == 1 && self.in_flight.is_empty() => self.start_in_turns(),
+            false => {
+                while self.has_room_for_a_parked_one() && self.start_parked() {}
+                while self.in_flight.len() < self.concurrency()
+                    && !self.waits_to_be_filled()
+                    && self.start_batch()
+                {}
             }
-            self.in_flight.is_parkeds_turn = self.start_batch();
-            if !self.in_flight.is_parkeds_turn && self.has_room_for_a_parked_one() {
-                self.start_parked();
-            }
+        }
+    }
+
+    /// One thing at a time, in turns: neither live changes nor parked ones wait for the other.
+    fn start_in_turns(&mut self) {
+        let parked_first = std::mem::take(&mut self.in_flight.is_parkeds_turn);
+        if parked_first && self.has_room_for_a_parked_one() && self.start_parked() {
+            return;
+        }
+        self.in_flight.is_parkeds_turn = self.start_batch();
+        if !self.in_flight.is_parkeds_turn && self.has_room_for_a_parked_one() {
+            self.start_parked();
         }
     }
 

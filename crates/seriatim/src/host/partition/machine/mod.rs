@@ -28,7 +28,10 @@ mod batch_run;
 mod batches;
 mod chain;
 mod ending;
+mod error_groups;
+mod failure_log;
 pub(crate) mod failures;
+mod healing;
 mod in_flight;
 mod lanes;
 mod manual_ack;
@@ -57,13 +60,14 @@ use crate::store::{Checkpoint, CheckpointError, DoneAbove, ParkedObject, StoreEr
 use crate::value::Key;
 use batch_run::Around;
 use ending::Ending;
+pub use healing::HealRules;
 use in_flight::InFlight;
 use lanes::Lanes;
 use manual_ack::Unacked;
 use reading::Reading;
 use retries::Retries;
 use saving::Saving;
-pub use target::{Outage, Target, Turn};
+pub use target::{Outage, Recovery, Target, Turn};
 
 /// However little a partition holds, it reads no further ahead of its slowest change than this many places.
 const MOST_AHEAD: usize = if cfg!(test) { 10_000 } else { 100_000 };
@@ -88,6 +92,8 @@ pub struct Rules {
     /// Holding fewer changes than this, it asks for more.
     pub enough: usize,
     pub retry: Retry,
+    /// How parked objects are tried again by themselves.
+    pub heal: HealRules,
     pub limits: ParkLimits,
     pub checkpoint: CheckpointPolicy,
     /// Whether each change names the one of the same object before it.
@@ -220,6 +226,9 @@ pub struct Machine {
     /// With manual acknowledgement.
     unacked: Option<Unacked>,
     ending: Ending,
+    /// How many outages of the target were over when this was last looked at, and whether it is in one.
+    recoveries: u64,
+    target_is_away: bool,
     stats: Arc<Stats>,
     actions: Vec<Action>,
 }
@@ -235,7 +244,7 @@ impl Machine {
         trusted_until: Instant,
         at: At,
     ) -> Self {
-        let retries = Retries::new(rules.limits, parked, at.now);
+        let retries = Retries::new(rules.limits, rules.heal, parked, at);
         Machine {
             at,
             lanes: Lanes::new(retries.lanes(), if rules.remembers { done } else { DoneAbove::default() }),
@@ -245,6 +254,8 @@ impl Machine {
             saving: Saving::from(position, at.now),
             unacked: rules.manual_ack.then(Unacked::default),
             ending: Ending::new(trusted_until),
+            recoveries: 0,
+            target_is_away: false,
             stats,
             actions: Vec::new(),
             rules,
@@ -254,10 +265,11 @@ impl Machine {
     /// Takes in an event, and says what is to be done now.
     pub fn on(&mut self, event: Event, at: At, target: &mut Target) -> std::vec::Drain<'_, Action> {
         self.at = at;
-        let went = self
-            .take_in(event, target)
-            .and_then(|()| self.end_at_the_end(target))
-            .and_then(|()| self.go_on());
+        let went = self.take_in(event, target).and_then(|()| {
+            self.note_recovery(target);
+            self.end_at_the_end(target)?;
+            self.go_on()
+        });
         if let Err(closed) = went {
             self.actions.push(Action::Close(closed));
         }
@@ -297,6 +309,15 @@ impl Machine {
         }
     }
 
+    /// When an outage of the target is over, nobody waits any longer who failed or was parked meanwhile.
+    fn note_recovery(&mut self, target: &Target) {
+        self.target_is_away = target.outage().is_some();
+        let Recovery { number, since } = target.recovery();
+        if std::mem::replace(&mut self.recoveries, number) != number {
+            self.retries.release(since, self.at.now);
+        }
+    }
+
     /// Begins whatever may begin now.
     fn go_on(&mut self) -> Result<(), Closed> {
         if self.ending.has_lapsed(self.at.now) {
@@ -306,6 +327,7 @@ impl Machine {
         if !closing {
             // Asks first: the reader reads on while this partition works.
             self.ask_for_more();
+            self.resume_parked();
             self.start_work();
         } else if !self.rules.transactional && !self.rules.remembers {
             self.finish_what_is_behind();
@@ -320,13 +342,19 @@ impl Machine {
         self.ending.closing || self.ending.stopping.is_some()
     }
 
+    /// How many objects are parked: they are not just being tried again.
+    pub fn parked(&self) -> u64 {
+        self.retries.parked()
+    }
+
     /// When the machine wants to be woken, if nothing happens before.
     pub fn wake_at(&self) -> Instant {
         let closing = self.is_closing();
         let patience_ends = self.waits_to_be_filled().then_some(self.reading.patient_until);
         let parked_due = self.retries.next_due().filter(|_| !closing && self.has_room_for_a_parked_one());
         let (paused, look) = (self.in_flight.paused_until(), self.look_due());
-        let due = [self.checkpoint_due(), patience_ends, parked_due, paused, look];
+        let healing = self.resume_due().filter(|_| !closing);
+        let due = [self.checkpoint_due(), patience_ends, parked_due, healing, paused, look];
         let trusted = self.ending.wake_at();
         due.into_iter().flatten().fold(trusted, Instant::min)
     }

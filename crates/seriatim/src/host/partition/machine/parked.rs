@@ -6,11 +6,16 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::failure_log::Told;
 use super::failures::Verdict;
 use super::parked_run::{Effort, ParkedRun, ParkedStep};
-use super::{Action, Closed, Machine, Target, Ticket};
+use super::retries::Past;
+use super::{Action, At, Closed, Machine, Target, Ticket, Until};
 use crate::change::Change;
-use crate::handler::{Failure, Then};
+use crate::handler::{Failure, FailureKind, Then};
 use crate::store::{ParkedFailure, ParkedObject, ParkedState, Parking, StoreError, Unparking};
 use crate::value::Key;
 
@@ -49,7 +54,7 @@ impl Machine {
         // Once it is seen as retrying it stays so until this owner says otherwise: nobody discards it meanwhile.
         let failed = match object {
             Some(object) if object.failure.state == ParkedState::Parked => {
-                self.retries.wait(&run.key);
+                self.retries.stays_parked(&object, self.at);
                 self.lanes.park(run.key.hash());
                 self.tell_when_caught_up();
                 self.list_what_was_missed();
@@ -108,6 +113,7 @@ impl Machine {
         let ParkedRun { key, changes, failed, is_all, .. } = run;
         let bytes = changes[..done].iter().map(|change| change.weight() as u64).sum();
         self.retries.lets_go(&key, done as u64, bytes);
+        self.retries.handles(&key, done);
         if done > 0 && !self.rules.transactional {
             self.take_out(&key, &changes[..done]);
         }
@@ -145,7 +151,12 @@ impl Machine {
     }
 
     fn rejoin(&mut self, key: &Key) {
-        tracing::info!(lease = %self.rules.lease, %key, "all that waited is handled: it is parked no more");
+        let lease = &self.rules.lease;
+        match self.retries.past(key) {
+            Past::SteppedAside => tracing::debug!(%lease, %key, "all that waited is handled"),
+            Past::Parked => tracing::info!(%lease, %key, "parked no more: all that waited is handled"),
+            Past::Discarded => tracing::info!(%lease, %key, "parked no more: what waited was discarded"),
+        }
         match self.retries.gone(key) {
             true => self.lanes.rejoin(key.hash()),
             // Another object shares its lane.
@@ -167,16 +178,25 @@ impl Machine {
             self.retries.fails_since(key, target.successes());
         }
         let since = self.retries.since(key);
-        target.failed_for(key.hash(), since, &failure, self.at);
-        let (lease, id, now) = (&self.rules.lease, change.id, self.at.now);
-        match Self::around(&self.rules, self.at, false, target).verdict(&failure, failed, since) {
+        match failure.kind {
+            FailureKind::Target => target.is_gone(since, &failure, self.at),
+            // One that was parked before has shown that it is to blame.
+            _ if self.retries.was_parked(key) => {}
+            _ => target.failed_for(key.hash(), since, &failure, self.at),
+        }
+        let (id, now) = (change.id, self.at.now);
+        let told = Told { lease: &self.rules.lease, change, failure: &failure, failed };
+        let around = Self::around(&self.rules, self.at, false, target);
+        let blame = around.blame(since);
+        match around.verdict(&failure, failed, since) {
             Verdict::Again(pause) => {
-                tracing::warn!(%lease, id, attempt = failed, error = %failure, "failed; trying again in {pause:?}");
-                self.note_failure(change, &failure, failed, ParkedState::Retrying);
+                told.tried_again(pause, blame);
+                let next_try = self.retries.was_parked(key).then(|| after(self.at, pause)).flatten();
+                self.note_failure(change, &failure, failed, ParkedState::Retrying, next_try);
                 self.retries.try_again(key, now + pause);
             }
             Verdict::GiveUp(Then::Skip) => {
-                tracing::error!(%lease, id, error = %failure, "skipped after {failed} attempts");
+                told.skipped();
                 self.stats.count(0, 0, 1, 0);
                 self.retries.lets_go(key, 1, change.weight() as u64);
                 self.take_out(key, std::slice::from_ref(change));
@@ -184,22 +204,30 @@ impl Machine {
             }
             Verdict::GiveUp(Then::Stop) => {
                 let why = format!("change {id} at position {} failed: {failure}", change.position);
-                self.note_failure(change, &failure, failed, ParkedState::Retrying);
+                self.note_failure(change, &failure, failed, ParkedState::Retrying, None);
                 self.retries.try_again(key, now);
                 self.ending.stopping.get_or_insert(why);
             }
             Verdict::GiveUp(Then::Park) => {
-                tracing::error!(%lease, id, error = %failure, "parked after {failed} attempts");
-                self.stats.count(0, 1, 0, 0);
-                self.note_failure(change, &failure, failed, ParkedState::Parked);
-                self.retries.wait(key);
+                let pause = self.retries.parks(key, &failure.to_string(), self.at);
+                told.parked(pause);
+                self.stats.count(0, u64::from(self.retries.is_parked_now(key)), 0, 0);
+                let next_try = pause.and_then(|pause| after(self.at, pause));
+                self.note_failure(change, &failure, failed, ParkedState::Parked, next_try);
             }
         }
     }
 
     /// Has the next checkpoint tell the store how the object stands.
-    fn note_failure(&mut self, change: &Change, failure: &Failure, attempts: u32, state: ParkedState) {
-        let failure = ParkedFailure { error: failure.to_string(), attempts, state };
+    fn note_failure(
+        &mut self,
+        change: &Change,
+        failure: &Failure,
+        attempts: u32,
+        state: ParkedState,
+        next_try: Option<Timestamp>,
+    ) {
+        let failure = ParkedFailure { error: failure.to_string(), attempts, state, next_try };
         self.saving.parkings.push(Parking { change: change.clone(), failure: Some(failure) });
     }
 
@@ -210,6 +238,31 @@ impl Machine {
         match &mut self.unacked {
             Some(unacked) => unacked.unparkings.push(unparking),
             None => self.saving.unparkings.push(unparking),
+        }
+    }
+
+    /// How many parked objects may be on their way from the store to the handler by themselves.
+    fn most_resumed(&self) -> usize {
+        self.concurrency().max(2)
+    }
+
+    /// When the next parked object is tried again by itself. While the target is away, none is.
+    pub(super) fn resume_due(&self) -> Option<Instant> {
+        self.may_resume().then(|| self.retries.healing_due(self.at.now, self.most_resumed())).flatten()
+    }
+
+    fn may_resume(&self) -> bool {
+        !self.target_is_away && self.rules.until != Until::ShutDownOnlyParked
+    }
+
+    /// Has parked objects tried again whose time has come. First the store is told: from then on, nobody discards them.
+    pub(super) fn resume_parked(&mut self) {
+        while self.may_resume()
+            && let Some(key) = self.retries.take_healing(self.at.now, self.most_resumed())
+        {
+            tracing::debug!(lease = %self.rules.lease, %key, "parked; trying again");
+            self.retries.try_again(&key, self.at.now);
+            self.saving.resumed.push(key);
         }
     }
 
@@ -238,4 +291,9 @@ impl Machine {
             }
         }
     }
+}
+
+/// The time of day after this pause.
+pub(super) fn after(at: At, pause: Duration) -> Option<Timestamp> {
+    at.wall.checked_add(pause).ok()
 }

@@ -95,15 +95,12 @@ impl ParkedRun {
         let undoes = around.rules.transactional;
         let done = failure.culprit.filter(|culprit| *culprit < count && !undoes).unwrap_or(0);
         let is_alone = count == 1 || (failure.culprit == Some(done) && !undoes);
-        let fewer = match failure.kind {
-            FailureKind::Target => {
-                around.target.is_gone(&failure, around.at);
-                count
-            }
-            _ if is_alone => return ParkedStep::Went { done, failure: Some(failure) },
-            // What comes before the culprit, where all of it was undone; or half of it.
-            _ => failure.culprit.filter(|culprit| (1..count).contains(culprit)).unwrap_or(count / 2),
-        };
+        // While the target is away, others find out whether it is back: this one waits for its next turn.
+        if is_alone || failure.kind == FailureKind::Target {
+            return ParkedStep::Went { done, failure: Some(failure) };
+        }
+        // What comes before the culprit, where all of it was undone; or half of it.
+        let fewer = failure.culprit.filter(|culprit| (1..count).contains(culprit)).unwrap_or(count / 2);
         if done > 0 {
             return ParkedStep::Went { done, failure: None };
         }

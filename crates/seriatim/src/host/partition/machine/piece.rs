@@ -12,6 +12,10 @@ pub(super) struct Piece {
     pub from: usize,
     /// How often it has failed.
     pub failed: u32,
+    /// How often it found the target away.
+    pub away: u32,
+    /// How often anything had succeeded when it first failed.
+    pub since: Option<u64>,
     /// Where the partition stands when this piece is done.
     pub upto: Position,
 }
@@ -49,7 +53,7 @@ impl Piece {
             let from = self.from + self.changes.len();
             let before = self.changes.last().map_or(&self.upto, |change| &change.position).clone();
             let upto = std::mem::replace(&mut self.upto, before);
-            todo.push(Piece { changes: rest, from, failed: 0, upto });
+            todo.push(Piece { changes: rest, from, failed: 0, away: self.away, since: self.since, upto });
         }
         if !self.changes.is_empty() {
             todo.push(Piece { failed: 0, ..self });
@@ -60,7 +64,8 @@ impl Piece {
     pub fn single_out_first(mut self, todo: &mut Vec<Piece>) -> Piece {
         let rest = self.changes.split_off(1);
         let upto = self.changes[0].position.clone();
-        todo.push(Piece { changes: rest, from: self.from + 1, failed: 0, upto: self.upto });
-        Piece { changes: self.changes, from: self.from, failed: 0, upto }
+        let Piece { from, away, since, .. } = self;
+        todo.push(Piece { changes: rest, from: from + 1, failed: 0, away, since, upto: self.upto });
+        Piece { changes: self.changes, from, failed: 0, away, since, upto }
     }
 }

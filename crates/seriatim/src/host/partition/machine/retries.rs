@@ -2,9 +2,12 @@
 //! Pure: no I/O, no clock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::At;
+use super::healing::{HealRules, Healing};
 use crate::host::ParkLimits;
 use crate::store::{ParkedObject, ParkedState, Parking};
 use crate::value::Key;
@@ -35,6 +38,23 @@ struct Object {
     again: Option<Again>,
     /// How often anything had succeeded when it began to fail.
     since: u64,
+    /// When it was parked first: its pauses grow since then.
+    parked_since: Option<Instant>,
+    /// It was parked, and not only set aside for a moment.
+    was_parked: bool,
+    /// Changes of it were handled since.
+    was_handled: bool,
+}
+
+/// What became of an object that is back in the live stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Past {
+    /// It had only stepped aside for a moment.
+    SteppedAside,
+    /// It was parked, and is handled.
+    Parked,
+    /// It was parked, and somebody has discarded all of it.
+    Discarded,
 }
 
 /// The parked objects of one partition.
@@ -53,11 +73,12 @@ pub(super) struct Retries {
     large: BTreeSet<String>,
     changes: u64,
     bytes: u64,
+    healing: Healing,
 }
 
 impl Retries {
     /// What the store has. Objects that are to be tried again are due now.
-    pub fn new(limits: ParkLimits, parked: &[ParkedObject], now: Instant) -> Self {
+    pub fn new(limits: ParkLimits, heal: HealRules, parked: &[ParkedObject], at: At) -> Self {
         let mut objects = Retries {
             limits,
             objects: BTreeMap::new(),
@@ -68,11 +89,19 @@ impl Retries {
             large: BTreeSet::new(),
             changes: 0,
             bytes: 0,
+            healing: Healing::new(heal, at.now),
         };
         for object in parked {
             objects.add(&object.key, object.waiting, object.bytes);
-            if object.failure.state == ParkedState::Retrying {
-                objects.set(&object.key, Some(Again { due: now, phase: Phase::Due }));
+            match object.failure.state {
+                ParkedState::Retrying => {
+                    objects.set(&object.key, Some(Again { due: at.now, phase: Phase::Due }));
+                    // It was parked before, and an earlier owner was trying it.
+                    if object.failure.next_try.is_some() {
+                        objects.is_parked_now(&object.key);
+                    }
+                }
+                ParkedState::Parked => objects.stays_parked(object, at),
             }
         }
         objects
@@ -86,7 +115,16 @@ impl Retries {
         let (lanes, identity) = (&mut self.lanes, key.identity());
         let object = self.objects.entry(identity.clone()).or_insert_with(|| {
             *lanes.entry(key.hash()).or_default() += 1;
-            Object { key: key.clone(), changes: 0, bytes: 0, again: None, since: 0 }
+            Object {
+                key: key.clone(),
+                changes: 0,
+                bytes: 0,
+                again: None,
+                since: 0,
+                parked_since: None,
+                was_parked: false,
+                was_handled: false,
+            }
         });
         object.changes += changes;
         object.bytes += bytes;
@@ -107,6 +145,9 @@ impl Retries {
     fn set(&mut self, key: &Key, again: Option<Again>) {
         let identity = key.identity();
         let Some(object) = self.objects.get_mut(&identity) else { return };
+        if again.is_some() {
+            self.healing.forget_waiting(&identity);
+        }
         let before = std::mem::replace(&mut object.again, again);
         self.retrying = self.retrying + usize::from(again.is_some()) - usize::from(before.is_some());
         match before {
@@ -170,6 +211,87 @@ impl Retries {
         self.objects.get(&key.identity()).map_or(0, |object| object.since)
     }
 
+    /// The object is parked for good from now on. Whether that is new.
+    pub fn is_parked_now(&mut self, key: &Key) -> bool {
+        let object = self.objects.get_mut(&key.identity());
+        object.is_some_and(|object| {
+            object.was_handled = false;
+            !std::mem::replace(&mut object.was_parked, true)
+        })
+    }
+
+    /// The store has the object as parked.
+    pub fn stays_parked(&mut self, object: &ParkedObject, at: At) {
+        let (identity, failure) = (object.key.identity(), &object.failure);
+        self.set(&object.key, None);
+        self.is_parked_now(&object.key);
+        let elapsed = Duration::try_from(at.wall.duration_since(object.since)).unwrap_or_default();
+        if let Some(kept) = self.objects.get_mut(&identity) {
+            kept.parked_since.get_or_insert(at.now.checked_sub(elapsed).unwrap_or(at.now));
+        }
+        let due = self.healing.pause_left(failure.next_try, at.wall).map(|pause| at.now + pause);
+        self.healing.parks(&identity, &failure.error, due, None);
+    }
+
+    /// The object is parked with this error. Returns the pause before it is tried again by itself.
+    pub fn parks(&mut self, key: &Key, error: &str, at: At) -> Option<Duration> {
+        let identity = key.identity();
+        self.set(key, None);
+        let since = self.objects.get_mut(&identity)?.parked_since.get_or_insert(at.now);
+        let pause = self.healing.pause(*since, at.now);
+        self.healing.failed(&identity, at.now);
+        self.healing.parks(&identity, error, pause.map(|pause| at.now + pause), Some(at.now));
+        pause
+    }
+
+    /// The next parked object that is tried again by itself, if there is one, with so many at the same time.
+    pub fn take_healing(&mut self, now: Instant, most: usize) -> Option<Key> {
+        let identity = self.healing.take(now, most)?;
+        Some(self.objects.get(&identity)?.key.clone())
+    }
+
+    /// When that may be.
+    pub fn healing_due(&self, now: Instant, most: usize) -> Option<Instant> {
+        self.healing.next_due(now, most)
+    }
+
+    /// Whether the object was parked for good before.
+    pub fn was_parked(&self, key: &Key) -> bool {
+        self.objects.get(&key.identity()).is_some_and(|object| object.was_parked)
+    }
+
+    /// So many changes of the object were handled.
+    pub fn handles(&mut self, key: &Key, changes: usize) {
+        if changes == 0 {
+            return;
+        }
+        self.healing.succeeded(&key.identity());
+        if let Some(object) = self.objects.get_mut(&key.identity()) {
+            object.was_handled = true;
+        }
+    }
+
+    /// What became of the object until now.
+    pub fn past(&self, key: &Key) -> Past {
+        match self.objects.get(&key.identity()) {
+            Some(object) if object.was_parked && object.was_handled => Past::Parked,
+            Some(object) if object.was_parked => Past::Discarded,
+            _ => Past::SteppedAside,
+        }
+    }
+
+    /// The target is back, which was away since then: what only waits for its time is due now, and what was parked meanwhile is
+    /// tried again.
+    pub fn release(&mut self, since: Option<Instant>, now: Instant) {
+        since.into_iter().for_each(|since| self.healing.release(since));
+        let waits = |object: &&Object| object.again.is_some_and(|again| again.due > now);
+        let keys: Vec<Key> = self.objects.values().filter(waits).map(|object| object.key.clone()).collect();
+        for key in keys {
+            let again = self.again(&key);
+            self.set(&key, again.map(|again| Again { due: now, ..again }));
+        }
+    }
+
     /// What is known of the object is in the store.
     pub fn stored(&mut self, key: &Key) {
         if let Some(Again { due, phase: Phase::Unstored }) = self.again(key) {
@@ -185,11 +307,6 @@ impl Retries {
             .filter_map(|identity| Some(self.objects.get(identity)?.key.clone()))
             .collect();
         keys.iter().for_each(|key| self.stored(key));
-    }
-
-    /// The object waits for somebody to ask.
-    pub fn wait(&mut self, key: &Key) {
-        self.set(key, None);
     }
 
     /// The next object whose time has come; its try begins now.
@@ -208,6 +325,7 @@ impl Retries {
     /// Nothing is kept of the object any more. Whether its lane is free of others too.
     pub fn gone(&mut self, key: &Key) -> bool {
         self.set(key, None);
+        self.healing.forget(&key.identity());
         let Some(object) = self.objects.remove(&key.identity()) else { return false };
         self.large.remove(&key.identity());
         self.changes -= object.changes;
@@ -240,7 +358,9 @@ impl Retries {
             let marked = object.failure.state == ParkedState::Retrying && object.failure.attempts == 0;
             match self.again(&object.key) {
                 None if object.failure.state == ParkedState::Retrying => {
-                    self.set(&object.key, due(&identity))
+                    self.set(&object.key, due(&identity));
+                    // Somebody thinks that it may go well now: its pauses begin anew.
+                    self.objects.entry(identity.clone()).and_modify(|kept| kept.parked_since = None);
                 }
                 Some(Again { phase: Phase::Due, .. }) if marked => self.set(&object.key, due(&identity)),
                 _ => {}
@@ -258,6 +378,11 @@ impl Retries {
     /// Whether any object is to be tried again.
     pub fn is_retrying(&self) -> bool {
         self.retrying > 0
+    }
+
+    /// How many objects wait for somebody to ask, or for their time.
+    pub fn parked(&self) -> u64 {
+        (self.objects.len() - self.retrying) as u64
     }
 
     /// The objects that are to be tried again.
@@ -296,7 +421,6 @@ mod tests {
     use crate::name::{FeedName, Partition};
     use crate::store::ParkedFailure;
     use crate::value::Value;
-    use std::time::Duration;
 
     fn key(id: i64) -> Key {
         Key::of("id", Value::Integer(id))
@@ -309,9 +433,15 @@ mod tests {
             key: key(id),
             waiting,
             bytes: waiting * 100,
-            failure: ParkedFailure { error: "no".to_owned(), attempts, state },
+            failure: ParkedFailure { error: "no".to_owned(), attempts, state, next_try: None },
             since: jiff::Timestamp::UNIX_EPOCH,
         }
+    }
+
+    const NEVER: HealRules = HealRules { pauses: None, gap: Duration::ZERO };
+
+    fn at(now: Instant) -> At {
+        At { now, wall: jiff::Timestamp::UNIX_EPOCH, jitter: 0.5 }
     }
 
     fn limits() -> ParkLimits {
@@ -321,7 +451,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_object_is_tried_when_it_is_due_and_stored() {
         let now = crate::clock::now();
-        let mut objects = Retries::new(limits(), &[parked(1, 1, 5, ParkedState::Parked)], now);
+        let mut objects = Retries::new(limits(), NEVER, &[parked(1, 1, 5, ParkedState::Parked)], at(now));
         assert_eq!((objects.take_due(now), objects.next_due()), (None, None));
         let due = now + Duration::from_secs(1);
         objects.try_again(&key(1), due);
@@ -340,8 +470,9 @@ mod tests {
         let now = crate::clock::now();
         let mut objects = Retries::new(
             limits(),
+            NEVER,
             &[parked(1, 1, 5, ParkedState::Parked), parked(2, 1, 5, ParkedState::Parked)],
-            now,
+            at(now),
         );
         objects.heard(
             &[parked(1, 1, 0, ParkedState::Retrying), parked(9, 1, 0, ParkedState::Retrying)],
@@ -361,7 +492,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_bound_is_told_by_name() {
         let now = crate::clock::now();
-        let objects = |parked: &[ParkedObject]| Retries::new(limits(), parked, now);
+        let objects = |parked: &[ParkedObject]| Retries::new(limits(), NEVER, parked, at(now));
         let one = |id, waiting| parked(id, waiting, 5, ParkedState::Parked);
         assert_eq!(objects(&[one(1, 4), one(2, 3)]).full(), None);
         let mut hot = objects(&[one(1, 5)]);

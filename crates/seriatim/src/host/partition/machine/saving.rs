@@ -34,6 +34,8 @@ pub(super) struct Saving {
     pub parkings: Vec<Parking>,
     /// Parked changes that are done, to be taken out of the store with the next checkpoint.
     pub unparkings: Vec<Unparking>,
+    /// Parked objects that are tried again by themselves, once the store knows.
+    pub resumed: Vec<Key>,
     /// The checkpoint that is being written.
     under_way: Option<UnderWay>,
 }
@@ -44,9 +46,10 @@ struct UnderWay {
     position: Position,
     /// The first place that it does not pass.
     passed: u64,
-    /// How many changes it parks, and of how many objects it takes changes out.
+    /// How many changes it parks, of how many objects it takes changes out, and how many are tried again.
     parked: usize,
     unparked: usize,
+    resumed: usize,
 }
 
 impl Saving {
@@ -61,6 +64,7 @@ impl Saving {
             untold: false,
             parkings: Vec::new(),
             unparkings: Vec::new(),
+            resumed: Vec::new(),
             under_way: None,
         }
     }
@@ -70,7 +74,7 @@ impl Saving {
     }
 
     pub fn has_no_parking(&self) -> bool {
-        self.parkings.is_empty() && self.unparkings.is_empty()
+        self.parkings.is_empty() && self.unparkings.is_empty() && self.resumed.is_empty()
     }
 
     /// Nothing is being written, and nothing of what is parked waits to be.
@@ -98,11 +102,13 @@ impl Machine {
         };
         let saving = &mut self.saving;
         let (parked, unparked) = (saving.parkings.clone(), saving.unparkings.clone());
+        let resumed = saving.resumed.clone();
         saving.under_way = Some(UnderWay {
             position: position.clone(),
             passed,
             parked: parked.len(),
             unparked: unparked.len(),
+            resumed: resumed.len(),
         });
         (saving.worked, saving.done, saving.untold) = (false, 0, false);
         let chained = self.reading.chain.passed(passed);
@@ -110,7 +116,7 @@ impl Machine {
             true => self.lanes.done_above(&self.reading.position),
             false => DoneAbove::default(),
         };
-        self.actions.push(Action::Save(Checkpoint { position, unparked, parked, chained, done }));
+        self.actions.push(Action::Save(Checkpoint { position, resumed, unparked, parked, chained, done }));
     }
 
     pub(super) fn has_something_to_save(&self) -> bool {
@@ -157,7 +163,7 @@ impl Machine {
         result.map_err(Closed::of_checkpoint)?;
         self.is_saved(saved.position, saved.passed);
         self.saving.has_saved = true;
-        self.note_stored(saved.parked, saved.unparked);
+        self.note_stored(saved.parked, saved.unparked, saved.resumed);
         self.tell_when_caught_up();
         Ok(())
     }
@@ -171,10 +177,11 @@ impl Machine {
 
     /// So much of what was to be parked and taken out is in the store. An object of which more has come since waits for that:
     /// tried before, it would be found as it was.
-    fn note_stored(&mut self, parked: usize, unparked: usize) {
+    fn note_stored(&mut self, parked: usize, unparked: usize, resumed: usize) {
         let stored = self.saving.parkings.drain(..parked).filter_map(|parking| parking.change.key);
         let unparked = self.saving.unparkings.drain(..unparked).map(|unparking| unparking.key);
-        let stored: Vec<Key> = stored.chain(unparked).collect();
+        let resumed = self.saving.resumed.drain(..resumed);
+        let stored: Vec<Key> = stored.chain(unparked).chain(resumed).collect();
         if stored.is_empty() {
             return;
         }
@@ -188,6 +195,6 @@ impl Machine {
         let parked = self.saving.parkings.iter().filter_map(|parking| parking.change.key.as_ref());
         let unacked = self.unacked.iter().flat_map(|unacked| &unacked.unparkings);
         let unparked = self.saving.unparkings.iter().chain(unacked).map(|unparking| &unparking.key);
-        parked.chain(unparked).map(Key::identity).collect()
+        parked.chain(unparked).chain(&self.saving.resumed).map(Key::identity).collect()
     }
 }

@@ -50,7 +50,7 @@ impl Machine {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::{Answer, At, Called, Event, Rules, Target, Until};
+    use super::super::{Answer, At, Called, Event, HealRules, Rules, Target, Until};
     use super::*;
     use crate::change::{Change, Op, Position};
     use crate::handler::{Backoff, Failure, Retry};
@@ -73,6 +73,7 @@ mod tests {
             concurrency: 1,
             enough: 100,
             retry: Retry::default(),
+            heal: HealRules { pauses: None, gap: Duration::ZERO },
             limits: ParkLimits::default(),
             checkpoint: CheckpointPolicy::Changes(1_000),
             chain: false,

@@ -3,6 +3,7 @@
 mod bounds;
 mod ending;
 mod giving_up;
+mod healing;
 mod rejoining;
 mod targets;
 
@@ -180,6 +181,12 @@ impl Scene {
 
     async fn parked(&self) -> Vec<ParkedObject> {
         self.store.parked(self.feed.name(), None).await.unwrap()
+    }
+
+    /// How many objects are parked for good.
+    async fn given_up(&self) -> usize {
+        let parked = self.parked().await;
+        parked.iter().filter(|object| object.failure.state == ParkedState::Parked).count()
     }
 
     async fn until(&self, what: &str, condition: impl AsyncFn(&Scene) -> bool) {

@@ -95,7 +95,7 @@ async fn run_once_ends_when_what_stepped_aside_is_handled_or_parked() {
         let scene = Scene::new(kind);
         scene.work.falls_ill(7, || Failure::change("no"));
         (0..30).for_each(|n| scene.push(7 + n % 3, n));
-        scene.host("a").run_once().await.unwrap();
+        scene.host("a").run_once().await.unwrap_err();
         assert_eq!(scene.work.total(), 20);
         let object = scene.parked().await.remove(0);
         assert_eq!((object.waiting, object.failure.attempts), (10, 3), "{kind:?}");
@@ -113,7 +113,7 @@ async fn without_a_host_what_is_marked_is_tried_and_nothing_else() {
         let scene = Scene::new(kind);
         scene.work.falls_ill(7, || Failure::poison("no"));
         (0..3).for_each(|n| scene.push(7, n));
-        scene.host("a").run_once().await.unwrap();
+        scene.host("a").run_once().await.unwrap_err();
         scene.work.recovers();
         scene.feed.push(8, 1);
         scene.retry_all().await;
@@ -165,7 +165,7 @@ async fn what_is_set_aside_goes_with_the_first_commit_that_passes_it() {
     scene.settings.batch = 8;
     scene.work.falls_ill(7, || Failure::poison("no"));
     scene.feed.push(7, 0);
-    scene.host("a").run_once().await.unwrap();
+    scene.host("a").run_once().await.unwrap_err();
     // In one batch: two poisons of their own that split it, and changes of 7 between all others.
     scene.work.falls_ill(1, || Failure::poison("no"));
     scene.work.falls_ill(2, || Failure::poison("no"));

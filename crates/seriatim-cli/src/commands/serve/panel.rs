@@ -1,0 +1,206 @@
+//! The panel of a config: its store, its sources, its queues and its ledger.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use seriatim::name::{FeedName, ProcessorId};
+use seriatim::once::Listing;
+use seriatim_dashboard::{Action, Done, MOST, Panel, ParkedQuery, Refusal, RefusalKind, StorePanel};
+use tokio::sync::Mutex;
+
+use super::super::{once, parked, rewind, status};
+use crate::args::{Parked, ParkedDiscard, ParkedRetry, Rewind};
+use crate::config::Config;
+use crate::databases::{self, OpenStore};
+use crate::error::{Error, Exit, Result};
+
+/// Answers for everything that a config names.
+pub struct ConfigPanel {
+    config: Config,
+    /// Once there is a store.
+    store: Mutex<Option<(OpenStore, Arc<StorePanel>)>>,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let kind = match error.exit() {
+            Exit::Usage => RefusalKind::Bad,
+            Exit::TryLater => RefusalKind::Conflict,
+            _ if error.may_pass() => RefusalKind::Unavailable,
+            _ => RefusalKind::Conflict,
+        };
+        let refusal = Refusal::new(kind, error.sentence());
+        match error.remedy() {
+            Some(remedy) => refusal.help(remedy),
+            None => refusal,
+        }
+    }
+}
+
+impl ConfigPanel {
+    pub fn new(config: &Config) -> Self {
+        ConfigPanel { config: config.clone(), store: Mutex::default() }
+    }
+
+    /// The store, if there is one by now.
+    async fn existing(&self) -> Result<Option<(OpenStore, Arc<StorePanel>)>> {
+        let mut known = self.store.lock().await;
+        if known.is_none() {
+            let found = databases::existing_store(&self.config.store).await?;
+            *known = found.map(|store| {
+                let panel = Arc::new(StorePanel::new(store.shared()));
+                (store, panel)
+            });
+        }
+        Ok(known.clone())
+    }
+
+    /// The store, which must be there.
+    async fn store(&self) -> Result<(OpenStore, Arc<StorePanel>), Refusal> {
+        let nothing = || {
+            Refusal::new(RefusalKind::NotFound, "nothing has run yet: there is no store")
+                .help("`seriatim run` makes it")
+        };
+        self.existing().await?.ok_or_else(nothing)
+    }
+
+    /// A feed or queue of this name in the config.
+    fn named(&self, feed: &str) -> Result<&FeedName, Refusal> {
+        self.config.named(feed).map_err(|error| Refusal { kind: RefusalKind::NotFound, ..error.into() })
+    }
+
+    fn is_queue(&self, feed: &str) -> bool {
+        self.config.queue(feed).is_ok()
+    }
+
+    /// An object of a queue: its events are not shown.
+    async fn queued_object(&self, queue: &FeedName, key: &Value) -> Result<Value, Refusal> {
+        let lines = parked::lines(&self.config, None, Some(queue.as_str())).await?;
+        let found = lines.into_iter().find(|line| line["key"] == *key || line["key"]["object"] == *key);
+        Ok(json!({"feed": queue, "key": key, "parked": found, "changes": [], "more": false}))
+    }
+
+    /// The program's own commands do it.
+    async fn act_on_queue(&self, action: &Action) -> Result<Value, Refusal> {
+        let arguments = match action.clone() {
+            Action::Discard { feed, key, tail, reason } => {
+                Parked::Discard(ParkedDiscard { feed, key: key.to_string(), tail, reason })
+            }
+            Action::Retry { feed, key } => {
+                let (all, key) = (key.is_none(), key.map(|key| key.to_string()));
+                Parked::Retry(ParkedRetry { feed, key, all, no_wait: true })
+            }
+            other => {
+                return Err(Refusal::new(
+                    RefusalKind::Unsupported,
+                    format!("a queue has no {}", other.name()),
+                ));
+            }
+        };
+        parked::execute(&self.config, &arguments).await?;
+        Ok(json!({"feed": action.feed()}))
+    }
+
+    async fn rewind(&self, feed: &str, to: &str) -> Result<Value, Refusal> {
+        self.named(feed)?;
+        let arguments = Rewind {
+            feed: feed.to_owned(),
+            to: to.to_owned(),
+            partition: None,
+            force: false,
+            again: false,
+            yes: true,
+        };
+        rewind::execute(&self.config, &arguments).await?;
+        Ok(json!({"feed": feed, "to": to}))
+    }
+}
+
+#[async_trait]
+impl Panel for ConfigPanel {
+    async fn status(&self) -> Result<Value, Refusal> {
+        let store = self.existing().await?.map(|(store, _)| store);
+        let report = status::collect(&self.config, store.as_ref()).await?;
+        Ok(serde_json::from_str(&report.to_json()).unwrap_or_default())
+    }
+
+    async fn object(&self, feed: &str, key: &Value) -> Result<Value, Refusal> {
+        let feed = self.named(feed)?.clone();
+        if self.is_queue(feed.as_str()) {
+            return self.queued_object(&feed, key).await;
+        }
+        match self.existing().await? {
+            Some((_, panel)) => panel.object(feed.as_str(), key).await,
+            None => Ok(json!({"feed": feed, "key": key, "parked": null, "changes": [], "more": false})),
+        }
+    }
+
+    async fn parked(&self, query: &ParkedQuery) -> Result<Vec<Value>, Refusal> {
+        let only = match &query.feed {
+            Some(feed) => Some(self.named(feed)?.as_str()),
+            None => None,
+        };
+        let store = self.existing().await?.map(|(store, _)| store);
+        let mut lines = parked::lines(&self.config, store.as_ref(), only).await?;
+        if let Some(words) = &query.error {
+            lines.retain(|line| line["error"].as_str().is_some_and(|error| error.contains(words.as_str())));
+        }
+        lines.truncate(query.limit());
+        Ok(lines)
+    }
+
+    async fn hosts(&self) -> Result<Vec<Value>, Refusal> {
+        match self.existing().await? {
+            Some((_, panel)) => panel.hosts().await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn leases(&self) -> Result<Vec<Value>, Refusal> {
+        match self.existing().await? {
+            Some((_, panel)) => panel.leases().await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn once(&self, processor: &str) -> Result<Vec<Value>, Refusal> {
+        let processor =
+            ProcessorId::new(processor).map_err(|bad| Refusal::new(RefusalKind::Bad, bad.to_string()))?;
+        let Some(ledger) = databases::existing_ledger(&self.config.store).await? else {
+            return Ok(Vec::new());
+        };
+        let listing = Listing { processor: Some(processor), ..Listing::default() };
+        Ok(once::lines(&*ledger, &listing, MOST).await?)
+    }
+
+    async fn act(&self, action: &Action) -> Result<Value, Refusal> {
+        let feed = action.feed();
+        match action {
+            Action::Retry { .. } | Action::Discard { .. } if self.is_queue(feed) => {
+                self.act_on_queue(action).await
+            }
+            Action::Pause { .. } => {
+                let changed = self.store().await?.0.pause(self.named(feed)?).await?;
+                Ok(json!({"feed": feed, "paused": true, "changed": changed}))
+            }
+            Action::Resume { .. } => {
+                let changed = self.store().await?.0.resume(self.named(feed)?).await?;
+                Ok(json!({"feed": feed, "paused": false, "changed": changed}))
+            }
+            Action::Rewind { to, .. } => self.rewind(feed, to).await,
+            _ => self.store().await?.1.act(action).await,
+        }
+    }
+
+    async fn keep(&self, done: &Done) -> Result<(), Refusal> {
+        self.store().await?.1.keep(done).await
+    }
+
+    async fn actions(&self, limit: usize) -> Result<Vec<Done>, Refusal> {
+        match self.existing().await? {
+            Some((_, panel)) => panel.actions(limit).await,
+            None => Ok(Vec::new()),
+        }
+    }
+}

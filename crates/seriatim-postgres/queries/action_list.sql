@@ -1,0 +1,2 @@
+-- What people did last.
+select at, text from seriatim.action order by id desc limit $1

@@ -1,0 +1,2 @@
+-- The feeds that are paused.
+select feed, since from seriatim_paused order by feed
