@@ -13,6 +13,8 @@ use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use url::{Host, Url};
 
+use crate::credentials::DefaultChain;
+
 /// How often one request is sent at most, when it is throttled or fails on its way: paused for in between, longer each time.
 const TRIES: u32 = 6;
 
@@ -26,6 +28,14 @@ pub struct BadAddress {
 
 const FORM: &str =
     "write it as dynamodb://TABLE?region=REGION, with &endpoint=http://… for a server of your own";
+
+/// By which right.
+#[derive(Clone)]
+enum Login {
+    Given(Credentials),
+    /// Whatever AWS's own tools would find.
+    DefaultChain,
+}
 
 /// Which table, where, and by which right.
 ///
@@ -41,14 +51,15 @@ pub struct Address {
     table: String,
     region: String,
     endpoint: Option<String>,
-    credentials: Credentials,
+    login: Login,
     is_on_this_machine: bool,
 }
 
 impl Address {
     /// Reads `dynamodb://[KEY:SECRET@]TABLE[?region=…&endpoint=…]`. What it does not say is taken from the environment:
     /// `AWS_REGION` or `AWS_DEFAULT_REGION`, `AWS_ENDPOINT_URL_DYNAMODB` or `AWS_ENDPOINT_URL`, and `AWS_ACCESS_KEY_ID`,
-    /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. A server on this machine needs neither region nor credentials.
+    /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. Without those, credentials come from AWS's default chain, when they are
+    /// needed: profiles, web identity, containers, instances. A server on this machine needs neither region nor credentials.
     pub fn parse(url: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Self, BadAddress> {
         let variable = |name: &str| environment(name).filter(|value| !value.is_empty());
         let url = Url::parse(url).map_err(|cause| bad(format!("the address is no URL: {cause}"), FORM))?;
@@ -78,8 +89,8 @@ impl Address {
             .or_else(|| variable("AWS_DEFAULT_REGION"))
             .or_else(|| local("us-east-1"))
             .ok_or_else(|| bad(format!("table {table} has no region"), "add ?region=… or set AWS_REGION"))?;
-        let credentials = credentials(&url, &variable, is_on_this_machine)?;
-        Ok(Address { table, region, endpoint, credentials, is_on_this_machine })
+        let login = login(&url, &variable, is_on_this_machine);
+        Ok(Address { table, region, endpoint, login, is_on_this_machine })
     }
 
     /// The same, with the environment of this process.
@@ -115,9 +126,12 @@ impl Address {
             .behavior_version(BehaviorVersion::latest())
             .http_client(http)
             .region(Region::new(self.region.clone()))
-            .credentials_provider(self.credentials.clone())
             .retry_config(RetryConfig::standard().with_max_attempts(TRIES))
             .timeout_config(timeouts.build());
+        let config = match &self.login {
+            Login::Given(credentials) => config.credentials_provider(credentials.clone()),
+            Login::DefaultChain => config.credentials_provider(DefaultChain::new(&self.region)),
+        };
         let config = match &self.endpoint {
             Some(endpoint) => config.endpoint_url(endpoint),
             None => config,
@@ -167,24 +181,18 @@ fn table(url: &Url) -> Result<String, BadAddress> {
     ))
 }
 
-fn credentials(
-    url: &Url,
-    variable: &impl Fn(&str) -> Option<String>,
-    is_on_this_machine: bool,
-) -> Result<Credentials, BadAddress> {
+fn login(url: &Url, variable: &impl Fn(&str) -> Option<String>, is_on_this_machine: bool) -> Login {
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     if let (key, Some(secret)) = (url.username(), url.password()) {
-        return Ok(Credentials::new(decoded(key), decoded(secret), None, None, "address"));
+        return Login::Given(Credentials::new(decoded(key), decoded(secret), None, None, "address"));
     }
     match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
         (Some(key), Some(secret)) => {
-            Ok(Credentials::new(key, secret, variable("AWS_SESSION_TOKEN"), None, "environment"))
+            let token = variable("AWS_SESSION_TOKEN");
+            Login::Given(Credentials::new(key, secret, token, None, "environment"))
         }
-        _ if is_on_this_machine => Ok(Credentials::new("local", "local", None, None, "local")),
-        _ => Err(bad(
-            "there are no credentials for DynamoDB",
-            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN if they are temporary",
-        )),
+        _ if is_on_this_machine => Login::Given(Credentials::new("local", "local", None, None, "local")),
+        _ => Login::DefaultChain,
     }
 }
 
@@ -233,9 +241,15 @@ mod tests {
     }
 
     #[test]
+    fn without_credentials_the_chain_is_asked_except_for_a_server_on_this_machine() {
+        let login = |url, variables: &[_]| parse(url, variables).unwrap().login;
+        assert!(matches!(login("dynamodb://signals?region=eu-west-1", &[]), Login::DefaultChain));
+        assert!(matches!(login("dynamodb://signals?region=eu-west-1", &KEYS), Login::Given(_)));
+        assert!(matches!(login("dynamodb://signals?endpoint=http://127.0.0.1:8000", &[]), Login::Given(_)));
+    }
+
+    #[test]
     fn what_is_missing_is_named() {
-        let said = parse("dynamodb://signals?region=eu-west-1", &[]).unwrap_err();
-        assert!(said.contains("AWS_ACCESS_KEY_ID"), "{said}");
         let said = parse("dynamodb://signals", &KEYS).unwrap_err();
         assert!(said.contains("no region; add ?region="), "{said}");
         let said = parse("dynamodb://signals?regoin=eu-west-1", &KEYS).unwrap_err();
@@ -247,7 +261,7 @@ mod tests {
     #[test]
     fn secrets_are_not_shown() {
         let address = parse("dynamodb://AK:hu%2Fsh@signals?region=eu-west-1", &[]).unwrap();
-        assert_eq!(address.credentials.secret_access_key(), "hu/sh");
+        assert!(matches!(&address.login, Login::Given(given) if given.secret_access_key() == "hu/sh"));
         assert!(!format!("{address:?} {address}").contains("sh@"), "{address:?}");
         assert!(!format!("{address:?} {address}").contains("hu"), "{address:?}");
     }

@@ -9,6 +9,7 @@
 
 mod address;
 mod clock;
+mod credentials;
 mod error;
 mod item;
 mod once;

@@ -36,6 +36,8 @@ mod comes_again;
 mod postgres;
 mod wal;
 #[cfg(feature = "dynamodb")]
+mod aws;
+#[cfg(feature = "dynamodb")]
 mod dynamodb;
 mod windows;
 mod windows_postgres;
