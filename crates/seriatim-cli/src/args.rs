@@ -84,6 +84,25 @@ pub enum Command {
     Serve(Serve),
     /// Measures how fast it is on this machine.
     Bench(Bench),
+    /// Prints the completion script of a shell.
+    Completions(Completions),
+    /// Prints the manual page, with all commands.
+    Man,
+}
+
+/// `seriatim completions`
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_name = "SHELL", value_parser = shell)]
+    pub shell: clap_complete::Shell,
+}
+
+/// The shells of which the scripts are tested.
+fn shell(name: &str) -> Result<clap_complete::Shell, String> {
+    use clap_complete::Shell::{Bash, Fish, Zsh};
+    let known = [Bash, Zsh, Fish].into_iter().find(|shell| shell.to_string() == name);
+    known.ok_or_else(|| "the shells are bash, zsh and fish".to_owned())
 }
 
 /// `seriatim serve`

@@ -20,6 +20,7 @@ pub mod serve;
 mod strays;
 mod again;
 mod bench;
+mod manual;
 pub mod owners;
 
 use std::path::Path;
@@ -51,6 +52,8 @@ pub async fn execute(arguments: Arguments) -> Result<()> {
         Command::PgLog(arguments) => pg_log::execute(&arguments),
         Command::Serve(arguments) => serve::execute(&load(file)?, &arguments).await,
         Command::Bench(arguments) => bench::execute(&arguments).await,
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man => manual::man(),
     }
 }
 

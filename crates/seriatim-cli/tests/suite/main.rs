@@ -45,3 +45,4 @@ mod once;
 mod once_feeds;
 mod upgrades;
 mod serve;
+mod manual;
