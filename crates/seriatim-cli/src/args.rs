@@ -82,12 +82,22 @@ pub enum Command {
     PgLog(PgLog),
     /// Serves a page and a JSON API: look at feeds, hosts and what is parked, and act with a token (SERIATIM_TOKEN).
     Serve(Serve),
+    /// Shows feeds, partitions, parked objects and hosts in the terminal, every two seconds, and acts on them.
+    Top(Top),
     /// Measures how fast it is on this machine.
     Bench(Bench),
     /// Prints the completion script of a shell.
     Completions(Completions),
     /// Prints the manual page, with all commands.
     Man,
+}
+
+/// `seriatim top`
+#[derive(Debug, Args)]
+pub struct Top {
+    /// Show, and let nobody act.
+    #[arg(long)]
+    pub read_only: bool,
 }
 
 /// `seriatim completions`

@@ -52,6 +52,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("queue inspect", &["seriatim queue inspect works", "seriatim queue inspect works work:1 --json"]),
     ("queue invariants", &["seriatim queue invariants works"]),
     ("serve", &["seriatim serve", "seriatim serve --listen 127.0.0.1:8080 --base-path /changes --read-only"]),
+    ("top", &["seriatim top", "seriatim top --read-only"]),
     ("completions", &["seriatim completions bash"]),
     ("man", &["seriatim man"]),
     ("bench", &["seriatim bench", "seriatim bench journal-drain-sqlite --json"]),

@@ -26,6 +26,18 @@ pub fn start(format: LogFormat) -> Result<()> {
     Ok(())
 }
 
+/// Keeps logs back while a command draws on the terminal that they would go to.
+pub fn hold() {
+    if io::stderr().is_terminal() {
+        writer::hold();
+    }
+}
+
+/// Writes the logs that were kept back, and those to come.
+pub fn release() {
+    writer::release();
+}
+
 fn filter() -> Result<EnvFilter> {
     let wanted = std::env::var(VARIABLE).ok().filter(|wanted| !wanted.trim().is_empty());
     EnvFilter::try_new(wanted.as_deref().unwrap_or(USUAL)).map_err(|cause| {

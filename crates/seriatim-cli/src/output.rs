@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::AutoStream;
 use anstyle::AnsiColor;
@@ -29,8 +30,19 @@ pub fn stdout() -> impl Write {
     anstream::stdout().lock()
 }
 
+/// A command draws on the whole terminal: lines of others would spoil the picture.
+static DRAWN_ON: AtomicBool = AtomicBool::new(false);
+
+/// Says whether a command draws on the whole terminal from now on. Meanwhile results of other commands are left out.
+pub fn draw(is_drawn_on: bool) {
+    DRAWN_ON.store(is_drawn_on, Ordering::Relaxed);
+}
+
 /// Writes one line of results.
 pub fn line(text: impl Display) -> io::Result<()> {
+    if DRAWN_ON.load(Ordering::Relaxed) {
+        return Ok(());
+    }
     let mut out = stdout();
     writeln!(out, "{text}")?;
     out.flush()

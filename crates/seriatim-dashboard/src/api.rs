@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Desk;
+use crate::carry_out::carry_out;
 use crate::events::events;
 use crate::guard::Caller;
 use crate::panel::{Action, Done, MOST, ParkedQuery, Refusal, RefusalKind};
@@ -264,35 +265,11 @@ impl Desk {
         caller: &Caller,
         reason: Option<String>,
     ) -> Result<Value, Refusal> {
-        let by = caller.name.clone().unwrap_or_default();
-        let details = serde_json::to_value(&action).unwrap_or_default();
-        let mut done = Done {
-            id: new_id()?,
-            at: seriatim::clock::wall(),
-            by,
-            action: action.name().to_owned(),
-            feed: action.feed().to_owned(),
-            details,
-            reason,
-            outcome: "asked".to_owned(),
-        };
-        self.panel.keep(&done).await?;
-        let outcome = self.panel.act(&action).await;
-        done.outcome = match &outcome {
-            Ok(_) => "done".to_owned(),
-            Err(refusal) => format!("refused: {}", refusal.sentence),
-        };
-        self.panel.keep(&done).await?;
+        let by = caller.name.as_deref().unwrap_or_default();
+        let outcome = carry_out(&*self.panel, &action, by, reason).await;
         self.changed();
         outcome
     }
-}
-
-fn new_id() -> Result<String, Refusal> {
-    let mut bytes = [0; 12];
-    ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes)
-        .map_err(|_| Refusal::new(RefusalKind::Unavailable, "the system gives no random bytes"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Leaves the keys and takes the rows.

@@ -22,6 +22,7 @@
 //! ```
 
 mod api;
+mod carry_out;
 mod events;
 mod guard;
 mod pages;
@@ -38,6 +39,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use tokio::sync::{Notify, watch};
 
+pub use carry_out::carry_out;
 pub use panel::{Action, Done, MOST, Panel, ParkedQuery, Refusal, RefusalKind};
 pub use server::serve;
 pub use store_panel::StorePanel;

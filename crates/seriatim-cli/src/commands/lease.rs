@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 use seriatim::clock;
-use seriatim::lease::{HostView, LeaseView, Liveness, View};
+use seriatim::lease::{HostView, LeaseId, LeaseView, Liveness, View};
 use seriatim::store::OnRewind;
 use seriatim::{Epoch, FeedName, HostName, Partition, Position};
 
@@ -126,23 +126,40 @@ async fn release(config: &Config, arguments: &LeaseRelease) -> Result<()> {
 
 async fn hand_over(config: &Config, arguments: &LeaseMove) -> Result<()> {
     let (store, feed) = known(config, &arguments.feed).await?;
-    let view = store.view(std::slice::from_ref(&feed.name)).await?;
-    let lease = find(&view, feed, arguments.partition)?;
-    let to = runner(&view, feed, &arguments.host)?;
-    if owner_of(lease, &view) == Some(&to.name) {
-        output::line(format_args!("partition {}: {} owns it already", lease.id, to.name))?;
+    let asked = ask(&store, feed, arguments.partition, &arguments.host).await?;
+    let Asked { lease, to, owned } = &asked;
+    if *owned {
+        output::line(format_args!("partition {lease}: {to} owns it already"))?;
         return Ok(());
     }
-    for (lease, to) in exchange(&view, feed, lease, to) {
+    if arguments.no_wait {
+        output::line(format_args!("partition {lease}: {to} was asked to take it"))?;
+        return Ok(());
+    }
+    arrived(&store, config, lease, to).await
+}
+
+/// A host that is to take a lease.
+pub struct Asked {
+    lease: LeaseId,
+    to: HostName,
+    /// It has it already, and was not asked.
+    pub owned: bool,
+}
+
+/// Asks a host to take a partition, and does not wait for it.
+pub async fn ask(store: &OpenStore, feed: &FeedConfig, partition: u32, host: &str) -> Result<Asked> {
+    let view = store.view(std::slice::from_ref(&feed.name)).await?;
+    let lease = find(&view, feed, partition)?;
+    let to = runner(&view, feed, host)?;
+    let owned = owner_of(lease, &view) == Some(&to.name);
+    let moves = if owned { Vec::new() } else { exchange(&view, feed, lease, to) };
+    for (lease, to) in moves {
         if !store.request_hand_over(lease, to).await? {
             return Err(changed(lease));
         }
     }
-    if arguments.no_wait {
-        output::line(format_args!("partition {}: {} was asked to take it", lease.id, to.name))?;
-        return Ok(());
-    }
-    arrived(&store, config, lease, to).await
+    Ok(Asked { lease: lease.id.clone(), to: to.name.clone(), owned })
 }
 
 /// Which leases go where. A host that has its share gives one back, or the next round of balancing would undo the move.
@@ -168,18 +185,18 @@ fn exchange<'a>(
 }
 
 /// Waits until the host has the lease.
-async fn arrived(store: &OpenStore, config: &Config, lease: &LeaseView, to: &HostView) -> Result<()> {
+async fn arrived(store: &OpenStore, config: &Config, lease: &LeaseId, to: &HostName) -> Result<()> {
     let began = clock::now();
     let bound = config.lease.expire + config.lease.acquire * 2;
     loop {
-        let view = store.view(std::slice::from_ref(&lease.id.feed)).await?;
-        let now = view.leases.iter().find(|now| now.id == lease.id);
-        if now.and_then(|now| owner_of(now, &view)) == Some(&to.name) {
-            output::line(format_args!("partition {}: {} owns it now", lease.id, to.name))?;
+        let view = store.view(std::slice::from_ref(&lease.feed)).await?;
+        let now = view.leases.iter().find(|now| now.id == *lease);
+        if now.and_then(|now| owner_of(now, &view)) == Some(to) {
+            output::line(format_args!("partition {lease}: {to} owns it now"))?;
             return Ok(());
         }
         if began.elapsed() > bound {
-            return Err(Error::failed(format!("partition {}: {} does not own it yet", lease.id, to.name))
+            return Err(Error::failed(format!("partition {lease}: {to} does not own it yet"))
                 .help("its owner may be busy with a long batch; `seriatim lease list` shows who has it"));
         }
         store.wait(Duration::from_millis(100)).await;

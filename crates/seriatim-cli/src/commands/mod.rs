@@ -20,6 +20,7 @@ pub mod serve;
 mod strays;
 mod again;
 mod bench;
+mod top;
 mod manual;
 pub mod owners;
 
@@ -52,6 +53,7 @@ pub async fn execute(arguments: Arguments) -> Result<()> {
         Command::PgLog(arguments) => pg_log::execute(&arguments),
         Command::Serve(arguments) => serve::execute(&load(file)?, &arguments).await,
         Command::Bench(arguments) => bench::execute(&arguments).await,
+        Command::Top(arguments) => top::execute(&load(file)?, &arguments).await,
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man => manual::man(),
     }

@@ -46,3 +46,4 @@ mod once_feeds;
 mod upgrades;
 mod serve;
 mod manual;
+mod top;

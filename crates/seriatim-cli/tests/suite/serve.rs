@@ -17,7 +17,7 @@ use crate::shop::Shop;
 const TOKEN: &str = "a-long-secret";
 
 /// The page of a shop. It ends with this.
-struct Page {
+pub struct Page {
     child: Child,
     address: String,
     lines: Vec<String>,
@@ -31,7 +31,7 @@ impl Drop for Page {
 }
 
 impl Page {
-    fn start(shop: &Shop, line: &str, token: Option<&str>) -> Self {
+    pub fn start(shop: &Shop, line: &str, token: Option<&str>) -> Self {
         let mut command = shop.command(&format!("serve --listen 127.0.0.1:0 {line}"));
         if let Some(token) = token {
             command.env("SERIATIM_TOKEN", token);
@@ -47,7 +47,7 @@ impl Page {
         Page { child, address, lines }
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub fn get(&self, path: &str) -> Value {
         let (status, body) = self.ask("GET", path, &[], "");
         assert_eq!(status, 200, "{path}: {body}");
         serde_json::from_str(&body).unwrap_or(Value::String(body))
@@ -69,7 +69,7 @@ impl Page {
     }
 }
 
-fn ask(address: &str, method: &str, path: &str, headers: &[&str], body: &str) -> (u16, String) {
+pub fn ask(address: &str, method: &str, path: &str, headers: &[&str], body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut head = format!(
@@ -107,7 +107,7 @@ fn dechunked(mut body: &str) -> String {
 }
 
 /// A shop whose second order is refused until it is mended.
-fn poisoned(store: &str) -> (Shop, Server, Arc<AtomicBool>) {
+pub fn poisoned(store: &str) -> (Shop, Server, Arc<AtomicBool>) {
     let mended = Arc::new(AtomicBool::new(false));
     let accepts = Arc::clone(&mended);
     let receiver = Server::start_with(move |_, request| {

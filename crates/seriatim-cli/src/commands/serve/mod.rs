@@ -1,6 +1,6 @@
 //! `seriatim serve`: the JSON API and the page, whether hosts run or not.
 
-mod panel;
+pub mod panel;
 
 use std::net::SocketAddr;
 

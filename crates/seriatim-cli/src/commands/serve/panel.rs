@@ -9,7 +9,8 @@ use seriatim::once::Listing;
 use seriatim_dashboard::{Action, Done, MOST, Panel, ParkedQuery, Refusal, RefusalKind, StorePanel};
 use tokio::sync::Mutex;
 
-use super::super::{once, parked, rewind, status};
+use super::super::status::report::Report;
+use super::super::{lease, once, parked, rewind, status};
 use crate::args::{Parked, ParkedDiscard, ParkedRetry, Rewind};
 use crate::config::Config;
 use crate::databases::{self, OpenStore};
@@ -102,6 +103,25 @@ impl ConfigPanel {
         Ok(json!({"feed": action.feed()}))
     }
 
+    /// As `seriatim lease move --no-wait`: a host that has its share gives another lease back.
+    async fn hand_over(&self, feed: &str, partition: u32, host: &str) -> Result<Value, Refusal> {
+        let not_found = |error: Error| Refusal { kind: RefusalKind::NotFound, ..error.into() };
+        let (store, config) = (self.store().await?.0, self.config.feed(feed).map_err(not_found)?);
+        let asked =
+            lease::ask(&store, config, partition, host).await.map_err(|error| match error.may_pass() {
+                true => error.into(),
+                false => not_found(error),
+            })?;
+        let state = if asked.owned { "owned" } else { "asked" };
+        Ok(json!({"feed": feed, "partition": partition, "host": host, "state": state}))
+    }
+
+    /// Feeds and hosts, as `seriatim status` shows them.
+    pub async fn report(&self) -> Result<Report> {
+        let store = self.existing().await?.map(|(store, _)| store);
+        status::collect(&self.config, store.as_ref()).await
+    }
+
     async fn rewind(&self, feed: &str, to: &str) -> Result<Value, Refusal> {
         self.named(feed)?;
         let arguments = Rewind {
@@ -120,9 +140,7 @@ impl ConfigPanel {
 #[async_trait]
 impl Panel for ConfigPanel {
     async fn status(&self) -> Result<Value, Refusal> {
-        let store = self.existing().await?.map(|(store, _)| store);
-        let report = status::collect(&self.config, store.as_ref()).await?;
-        Ok(serde_json::from_str(&report.to_json()).unwrap_or_default())
+        Ok(serde_json::from_str(&self.report().await?.to_json()).unwrap_or_default())
     }
 
     async fn object(&self, feed: &str, key: &Value) -> Result<Value, Refusal> {
@@ -189,6 +207,9 @@ impl Panel for ConfigPanel {
                 Ok(json!({"feed": feed, "paused": false, "changed": changed}))
             }
             Action::Rewind { to, .. } => self.rewind(feed, to).await,
+            Action::Move { partition, host, .. } if self.config.feed(feed).is_ok() => {
+                self.hand_over(feed, *partition, host).await
+            }
             _ => self.store().await?.1.act(action).await,
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! It only looks: nothing is made, installed or taken.
 
-mod people;
+pub mod people;
 mod queues;
-mod report;
+pub mod report;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -69,7 +69,8 @@ impl Report {
 }
 
 impl FeedStatus {
-    fn cells(&self) -> [(Style, String); 7] {
+    /// Feed, capture, guarantee, owned, lag, parked, state.
+    pub fn cells(&self) -> [(Style, String); 7] {
         let parked = match self.parked {
             0 => (FAINT, "0".to_owned()),
             objects => (BAD, format!("{objects} ({} changes)", self.parked_changes)),
@@ -167,7 +168,8 @@ impl FeedStatus {
 }
 
 impl ComesAgain {
-    fn sentence(&self) -> String {
+    /// In words.
+    pub fn sentence(&self) -> String {
         let ComesAgain { in_flight, changes, seconds } = self;
         let since = match (changes, seconds) {
             (0, 0.0) if *in_flight == 0 => return "after a crash, nothing comes again".to_owned(),
@@ -197,7 +199,8 @@ impl QueueStatus {
 }
 
 impl PartitionStatus {
-    fn cells(&self) -> [(Style, String); 5] {
+    /// Partition, owner, epoch, lag, position.
+    pub fn cells(&self) -> [(Style, String); 5] {
         let owner = match &self.owner {
             Some(owner) => (PLAIN, owner.to_string()),
             None => (WARN, "nobody".to_owned()),
