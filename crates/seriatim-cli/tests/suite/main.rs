@@ -47,3 +47,4 @@ mod upgrades;
 mod serve;
 mod manual;
 mod top;
+mod alerts;

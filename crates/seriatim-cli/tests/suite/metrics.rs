@@ -9,13 +9,13 @@ use crate::queues::Works;
 use crate::shop::Shop;
 
 /// A host that serves metrics; killed when the test ends.
-struct Measured {
+pub struct Measured {
     host: Child,
-    address: String,
+    pub address: String,
 }
 
 impl Measured {
-    fn start(shop: &Shop, name: &str) -> Self {
+    pub fn start(shop: &Shop, name: &str) -> Self {
         let mut host = shop.start(&format!("run --host {name} --metrics 0"));
         let mut logs = BufReader::new(host.stderr.take().unwrap()).lines().map_while(Result::ok);
         let line = logs.find(|line| line.contains("metrics at http://")).unwrap();
@@ -35,7 +35,7 @@ impl Measured {
         answer
     }
 
-    fn metrics(&self) -> String {
+    pub fn metrics(&self) -> String {
         self.ask("GET /metrics")
     }
 
