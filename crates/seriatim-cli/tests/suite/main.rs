@@ -48,3 +48,4 @@ mod serve;
 mod manual;
 mod top;
 mod alerts;
+mod packages;
