@@ -56,6 +56,7 @@ mod window_rows;
 mod window_late;
 mod wal_changes;
 mod wal_kit;
+mod wal_relay;
 mod wal_same;
 mod wal_tables;
 mod window_ahead;
