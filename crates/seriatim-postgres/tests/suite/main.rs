@@ -55,6 +55,7 @@ mod window_kit;
 mod window_rows;
 mod window_late;
 mod wal_changes;
+mod wal_failover;
 mod wal_kit;
 mod wal_relay;
 mod wal_same;

