@@ -36,6 +36,11 @@ fn on_postgres_a_fleet_under_chaos_keeps_its_guarantees() {
 }
 
 #[test]
+fn by_the_servers_log_a_fleet_under_chaos_keeps_its_guarantees() {
+    holds(Site::Wal, Source::Postgres, |deed| matches!(deed, Deed::Walsender));
+}
+
+#[test]
 fn with_the_store_in_redis_a_fleet_under_chaos_keeps_its_guarantees() {
     holds(Site::Redis, Source::Postgres, |deed| matches!(deed, Deed::Restart(Server::Store)));
 }

@@ -10,7 +10,7 @@ use seriatim_testkit::chaos::run;
 const HELP: &str = "\
 Kills, stops, cuts off and restarts what a fleet consists of, and checks the guarantees.
 
-  --site NAME     sqlite, postgres, redis or dynamodb; all of them in turn when left out
+  --site NAME     sqlite, postgres, wal, redis or dynamodb; all of them in turn when left out
   --seed S        the first seed (0)
   --rounds N      how many seeds (1), from seed to seed
   --times N       how often each of them (1)

@@ -37,6 +37,7 @@ impl Run<'_> {
             Deed::CutOff { host, hundredths } => self.cut_off(host, hundredths),
             Deed::Restart(server) => self.restart(server),
             Deed::Backends { percent } => self.terminate(percent),
+            Deed::Walsender => self.terminate_walsender(),
             Deed::Poison { key } => self.poison(key),
             Deed::Heal => self.heal(),
         }
@@ -129,6 +130,12 @@ impl Run<'_> {
              where datname = current_database() and pid <> pg_backend_pid() and random() * 100 < {percent}"
         );
         database.rows(&sql).map(drop)
+    }
+
+    fn terminate_walsender(&mut self) -> Result<(), Trouble> {
+        self.hurt_all("the_relays_walsender_is_terminated")?;
+        let sql = "select pg_terminate_backend(active_pid) from pg_replication_slots where active";
+        Database::open(&self.place.source)?.rows(sql).map(drop)
     }
 
     fn poison(&mut self, key: u32) -> Result<(), Trouble> {

@@ -85,7 +85,7 @@ impl Place {
             None => Address::File(folder.path().join("shop.db")),
         };
         let store = match plan.site {
-            Site::Sqlite | Site::Postgres => None,
+            Site::Sqlite | Site::Postgres | Site::Wal => None,
             Site::Redis => Some(Store::Redis(Redis::start_durable()?)),
             Site::DynamoDb => Some(Store::DynamoDb(DynamoDb::start_durable()?)),
         };
@@ -102,6 +102,10 @@ impl Place {
             Source::Sqlite => SQLITE_EFFECTS,
             Source::Postgres => POSTGRES_EFFECTS,
         })?;
+        if plan.site == Site::Wal {
+            // Handlers use rows as they were.
+            database.execute("alter table items replica identity full")?;
+        }
         for key in 0..plan.keys {
             database.execute(&format!("insert into revisions values ({key}, 0)"))?;
         }
@@ -115,10 +119,11 @@ impl Place {
         let Plan { partitions, batch, .. } = plan;
         let source = self.source_at(self.postgres.as_ref().map(Postgres::port));
         let store = self.store_at(self.postgres.as_ref().map(Postgres::port), self.store_port());
+        let capture = if self.site == Site::Wal { "wal" } else { "journal" };
         let feed = |name: &str, handler: &str| {
             let chain = self.site.is_one_database();
             format!(
-                "[feed.{name}]\nsource = \"shop\"\ncapture = \"journal\"\ntable = \"items\"\npartitions = {partitions}\n\
+                "[feed.{name}]\nsource = \"shop\"\ncapture = \"{capture}\"\ntable = \"items\"\npartitions = {partitions}\n\
                  chain = {chain}\n[feed.{name}.handler]\n{handler}\nbatch = {batch}\n\
                  [feed.{name}.retry]\nattempts = 4\nbackoff = \"50ms..400ms\"\n"
             )
@@ -126,7 +131,7 @@ impl Place {
         let told = feed("told", "command = [\"python3\", \"handler.py\", \"journal\"]");
         let exact = match self.site {
             Site::Sqlite => feed("exact", &format!("sql = \"\"\"{SQLITE_EFFECT}\"\"\"")),
-            Site::Postgres => feed("exact", &format!("sql = \"\"\"{POSTGRES_EFFECT}\"\"\"")),
+            Site::Postgres | Site::Wal => feed("exact", &format!("sql = \"\"\"{POSTGRES_EFFECT}\"\"\"")),
             Site::Redis | Site::DynamoDb => String::new(),
         };
         format!(

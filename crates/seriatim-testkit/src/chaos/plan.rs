@@ -11,6 +11,8 @@ pub enum Site {
     Sqlite,
     /// Source and store in one PostgreSQL database.
     Postgres,
+    /// The same, and changes come from the server's log.
+    Wal,
     /// The store in Redis, the source in SQLite or PostgreSQL.
     Redis,
     /// The store in DynamoDB Local, the source in SQLite or PostgreSQL.
@@ -19,13 +21,14 @@ pub enum Site {
 
 impl Site {
     /// All of them.
-    pub const ALL: [Site; 4] = [Site::Sqlite, Site::Postgres, Site::Redis, Site::DynamoDb];
+    pub const ALL: [Site; 5] = [Site::Sqlite, Site::Postgres, Site::Wal, Site::Redis, Site::DynamoDb];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Site::Sqlite => "sqlite",
             Site::Postgres => "postgres",
+            Site::Wal => "wal",
             Site::Redis => "redis",
             Site::DynamoDb => "dynamodb",
         }
@@ -33,7 +36,7 @@ impl Site {
 
     /// Whether effects can be in the checkpoint's transaction.
     pub fn is_one_database(self) -> bool {
-        matches!(self, Site::Sqlite | Site::Postgres)
+        matches!(self, Site::Sqlite | Site::Postgres | Site::Wal)
     }
 }
 
@@ -121,6 +124,8 @@ pub enum Deed {
         /// How many.
         percent: u32,
     },
+    /// `pg_terminate_backend` for the session that sends the log to the relay.
+    Walsender,
     /// Whatever changes this object fails from now on.
     Poison {
         /// The object.
@@ -179,7 +184,7 @@ impl Plan {
         let mut random = Rng::with_seed(seed);
         let source = match site {
             Site::Sqlite => Source::Sqlite,
-            Site::Postgres => Source::Postgres,
+            Site::Postgres | Site::Wal => Source::Postgres,
             Site::Redis | Site::DynamoDb if random.bool() => Source::Postgres,
             Site::Redis | Site::DynamoDb => Source::Sqlite,
         };
@@ -219,6 +224,7 @@ impl Plan {
             15..17 => Deed::CutOff { host, hundredths },
             17..19 => Deed::LoseAnswer { host },
             19 => Deed::Restart(Server::Postgres),
+            20 if self.site == Site::Wal => Deed::Walsender,
             20 => Deed::Restart(Server::Store),
             21 => Deed::Backends { percent: random.u32(20..=100) },
             22 => Deed::Poison { key: random.u32(..self.keys) },
@@ -233,6 +239,7 @@ impl Plan {
             Deed::Stop { .. } | Deed::Join => true,
             _ if self.gentle => false,
             Deed::Restart(Server::Postgres) | Deed::Backends { .. } => postgres,
+            Deed::Walsender => self.site == Site::Wal,
             Deed::Restart(Server::Store) => other_store,
             Deed::Cut { .. } | Deed::CutOff { .. } | Deed::LoseAnswer { .. } => postgres || other_store,
             _ => true,
@@ -264,6 +271,8 @@ mod tests {
         assert!(!has(Site::Sqlite, |deed| matches!(deed, Deed::Restart(_) | Deed::Cut { .. })));
         assert!(has(Site::Postgres, |deed| matches!(deed, Deed::Restart(Server::Postgres))));
         assert!(!has(Site::Postgres, |deed| matches!(deed, Deed::Restart(Server::Store))));
+        assert!(has(Site::Wal, |deed| matches!(deed, Deed::Walsender)));
+        assert!(!has(Site::Postgres, |deed| matches!(deed, Deed::Walsender)));
         assert!(has(Site::Redis, |deed| matches!(deed, Deed::Restart(Server::Store))));
         assert!(has(Site::DynamoDb, |deed| matches!(deed, Deed::LoseAnswer { .. })));
     }
