@@ -44,10 +44,10 @@ pub struct Row {
     pub limit: f64,
     /// How much of the limit was reached.
     pub ratio: f64,
-    /// How much should be; for growth and fleets, how much it may be at most; for latency, how many milliseconds half of the changes
-    /// may take. 0 where nothing is aimed at.
+    /// How much should be; for growth, fleets and commits, how much it may be at most; for latency, how many milliseconds half of the
+    /// changes may take. 0 where nothing is aimed at.
     pub aim: f64,
-    /// How many milliseconds half of the changes took.
+    /// How many milliseconds half of the changes, or of the commits, took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<f64>,
     /// How many milliseconds all but one in a hundred took.
@@ -72,7 +72,8 @@ impl Row {
     pub fn reaches_its_aim(&self) -> bool {
         match (self.p50_ms, self.p99_ms, self.p99_aim_ms) {
             (Some(p50), Some(p99), Some(most)) => p50 < self.aim && p99 < most,
-            _ if self.name.starts_with("growth-") || self.name.starts_with("fleet-") => {
+            _ if self.aim == 0.0 => true,
+            _ if ["growth-", "fleet-", "commit-latency-"].iter().any(|kind| self.name.starts_with(kind)) => {
                 self.ratio <= self.aim
             }
             _ => self.ratio >= self.aim,
@@ -105,11 +106,18 @@ pub const NAMES: &[&str] = &[
     "sql-effect-postgres",
     "capture-log-postgres-1",
     "capture-journal-postgres-1",
+    "capture-wal-postgres-1",
     "capture-pgq-postgres-1",
     "capture-log-postgres-1000",
     "capture-journal-postgres-1000",
+    "capture-wal-postgres-1000",
     "capture-pgq-postgres-1000",
+    "commit-latency-off",
+    "commit-latency-journal",
+    "commit-latency-wal",
+    "wal-relay-postgres",
     "latency-journal-postgres",
+    "latency-wal-postgres",
     "fleet-postgres-3x1x16",
     "fleet-postgres-3x10x16",
     "fleet-postgres-3x100x16",

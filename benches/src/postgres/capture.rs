@@ -1,5 +1,5 @@
 //! What noting changes costs those who write: four sessions that insert and update, with no capture, with each of Seriatim's, and
-//! with PgQ's trigger, where that is installed.
+//! with PgQ's trigger, where that is installed. By the server's log, the relay runs meanwhile and shares the machine with them.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use seriatim::{FeedName, Host};
 
 use super::Server;
 use super::place::{INSERT, Place, UPDATE};
+use super::relaying::Relaying;
 use crate::{Backlog, Nothing, Row};
 
 /// How many times each side is measured; the best of each counts, as the least disturbed.
@@ -28,17 +29,19 @@ enum Side {
     Off,
     Log,
     Journal,
+    Wal,
     Pgq,
 }
 
 impl Side {
-    const ALL: [Side; 4] = [Side::Off, Side::Log, Side::Journal, Side::Pgq];
+    const ALL: [Side; 5] = [Side::Off, Side::Log, Side::Journal, Side::Wal, Side::Pgq];
 
     fn name(self, rows: i64) -> String {
         let side = match self {
             Side::Off => "off",
             Side::Log => "log",
             Side::Journal => "journal",
+            Side::Wal => "wal",
             Side::Pgq => "pgq",
         };
         format!("capture-{side}-postgres-{rows}")
@@ -57,6 +60,7 @@ impl Side {
             }
             Side::Log => source.log("orders"),
             Side::Journal => source.journal("orders"),
+            Side::Wal => return Relaying::begin(place).await?.end(place).await,
         };
         let feed = Arc::new(feed.named(FeedName::new("orders")?));
         let settings = FeedSettings { start: Start::Now, ..FeedSettings::default() };
@@ -72,6 +76,20 @@ struct Measured {
     best: f64,
 }
 
+impl Measured {
+    /// One round of writing. By the log, the relay runs, and has nothing left to do before and after it.
+    async fn round(&self, from: i64, pairs: i64, rows: i64) -> anyhow::Result<f64> {
+        if self.side != Side::Wal {
+            return write(&self.place, from, pairs, rows).await;
+        }
+        let relaying = Relaying::begin(&self.place).await?;
+        let reached = write(&self.place, from, pairs, rows).await?;
+        relaying.caught_up(&self.place).await?;
+        relaying.end(&self.place).await?;
+        Ok(reached)
+    }
+}
+
 /// Measures how many rows a second are written by statements of so many rows.
 pub(super) async fn captures(
     server: &Server,
@@ -83,8 +101,9 @@ pub(super) async fn captures(
     let mut sides = Vec::new();
     for side in Side::ALL {
         let name = side.name(rows);
-        // PgQ's row is also what a journal's is compared with.
-        let wanted = names.contains(&&*name) || matches!(side, Side::Off | Side::Pgq);
+        // PgQ's row is also what a journal's is compared with, and the journal's what the log's is.
+        let compared = side == Side::Journal && names.contains(&&*Side::Wal.name(rows));
+        let wanted = names.contains(&&*name) || compared || matches!(side, Side::Off | Side::Pgq);
         if wanted && let Some(place) = prepare(server, side, &name, progress).await? {
             sides.push(Measured { side, place, best: 0.0 });
         }
@@ -95,14 +114,18 @@ pub(super) async fn captures(
         let from = EXISTING + 1 + round * pairs * rows * SESSIONS;
         for measured in &mut sides {
             progress(&format!("{}, round {} of {ROUNDS}", measured.side.name(rows), round + 1));
-            measured.best = f64::max(measured.best, write(&measured.place, from, pairs, rows).await?);
+            measured.best = f64::max(measured.best, measured.round(from, pairs, rows).await?);
         }
     }
     let best = |side| sides.iter().find(|measured| measured.side == side).map(|measured| measured.best);
     let limit = best(Side::Off).unwrap_or(f64::NAN);
-    let pgq = best(Side::Pgq).map_or(0.0, |best| best / limit);
+    let share = |side| best(side).map_or(0.0, |best| best / limit);
     let row = |measured: &Measured| {
-        let aim = if measured.side == Side::Journal { pgq } else { 0.0 };
+        let aim = match measured.side {
+            Side::Journal => share(Side::Pgq),
+            Side::Wal => share(Side::Journal),
+            _ => 0.0,
+        };
         Row::new(&measured.side.name(rows), measured.best.round(), "rows/s", limit.round(), aim)
     };
     let found: Vec<Row> = sides.iter().map(row).filter(|row| names.contains(&&*row.name)).collect();

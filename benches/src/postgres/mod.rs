@@ -1,12 +1,15 @@
 //! Measurements on PostgreSQL: on a server that was named, or on a throw-away one.
 
 mod capture;
+mod commit_latency;
 mod fleet;
 mod growth;
 mod journal_drain;
 mod latency;
 mod place;
+mod relaying;
 mod sql_effect;
+mod wal_relay;
 
 use std::path::PathBuf;
 
@@ -14,7 +17,7 @@ use anyhow::Context as _;
 use seriatim_testkit::servers::{Postgres, ServerError};
 
 use crate::{Backlog, Row};
-use place::Place;
+use place::{Noticed, Place};
 
 /// The server to measure on.
 enum Server {
@@ -47,6 +50,31 @@ fn program() -> Option<PathBuf> {
     std::env::var_os("SERIATIM_PROGRAM").map(PathBuf::from).or(here)
 }
 
+/// Leaves out what needs a log that can be decoded, where the server has none.
+async fn leave_out_wal(
+    server: &Server,
+    names: &mut Vec<&str>,
+    progress: &(dyn Fn(&str) + Sync),
+) -> anyhow::Result<()> {
+    let by_wal = |name: &&str| name.contains("wal");
+    if !names.iter().any(by_wal) {
+        return Ok(());
+    }
+    let place = server.place().await?;
+    let level: String = place.session().await?.query_one("show wal_level", &[]).await?.get(0);
+    place.remove().await?;
+    if level != "logical" {
+        let (left_out, others) = names.iter().partition(|name| by_wal(name));
+        let left_out: Vec<&str> = left_out;
+        progress(&format!(
+            "left out {}: wal_level of the server is {level}, and not logical",
+            left_out.join(", ")
+        ));
+        *names = others;
+    }
+    Ok(())
+}
+
 /// Takes those of these measurements that are about PostgreSQL.
 pub(crate) async fn measure(
     names: &[&str],
@@ -54,7 +82,8 @@ pub(crate) async fn measure(
     url: Option<&str>,
     progress: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<Vec<Row>> {
-    let names: Vec<&str> = names.iter().filter(|name| name.contains("-postgres")).copied().collect();
+    let ours = |name: &&&str| name.contains("-postgres") || name.starts_with("commit-latency-");
+    let mut names: Vec<&str> = names.iter().filter(ours).copied().collect();
     if names.is_empty() {
         return Ok(Vec::new());
     }
@@ -65,6 +94,7 @@ pub(crate) async fn measure(
             return Ok(Vec::new());
         }
     };
+    leave_out_wal(&server, &mut names, progress).await?;
     let mut rows = Vec::new();
     if names.contains(&"journal-drain-postgres") {
         let place = server.place().await?;
@@ -83,10 +113,22 @@ pub(crate) async fn measure(
             rows.extend(capture::captures(&server, &chosen, size, backlog, progress).await?);
         }
     }
-    if names.contains(&"latency-journal-postgres") {
+    let commits: Vec<&str> =
+        names.iter().filter(|name| name.starts_with("commit-latency-")).copied().collect();
+    if !commits.is_empty() {
+        rows.extend(commit_latency::commit_latency(&server, &commits, backlog, progress).await?);
+    }
+    if names.contains(&"wal-relay-postgres") {
         let place = server.place().await?;
-        rows.push(latency::latency(&place, backlog, progress).await?);
+        rows.extend(wal_relay::wal_relay(&place, backlog, progress).await?);
         place.remove().await?;
+    }
+    for noticed in [Noticed::Journal, Noticed::Wal] {
+        if names.contains(&noticed.latency()) {
+            let place = server.place().await?;
+            rows.push(latency::latency(&place, noticed, backlog, progress).await?);
+            place.remove().await?;
+        }
     }
     for one in fleet::FLEETS.into_iter().filter(|fleet| names.contains(&fleet.name)) {
         let Some(program) = program() else {

@@ -9,7 +9,7 @@ use seriatim::host::FeedSettings;
 use seriatim::source::Start;
 use seriatim::{FeedName, Host};
 use seriatim_postgres::tokio_postgres::Client as Session;
-use seriatim_postgres::{Database, PostgresStore, Source, UsersClient};
+use seriatim_postgres::{Capture, Database, PostgresStore, Source, UsersClient};
 
 use crate::Nothing;
 
@@ -18,6 +18,23 @@ pub(super) const UPDATE: &str = include_str!("../../sql/postgres/update.sql");
 
 /// How many connections the applications of a measurement may have together.
 const SESSIONS: usize = 100;
+
+/// How the changes of `orders` are noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Noticed {
+    Journal,
+    Wal,
+}
+
+impl Noticed {
+    /// The measurement of how long changes take to the handler.
+    pub(super) fn latency(self) -> &'static str {
+        match self {
+            Noticed::Journal => "latency-journal-postgres",
+            Noticed::Wal => "latency-wal-postgres",
+        }
+    }
+}
 
 /// An empty database with the table `orders`.
 pub(super) struct Place {
@@ -57,6 +74,20 @@ impl Place {
 
     pub(super) fn source(&self) -> anyhow::Result<Source> {
         Ok(Source::connect(&self.url)?)
+    }
+
+    /// The changes of `orders`.
+    pub(super) fn orders(&self, noticed: Noticed) -> anyhow::Result<Capture> {
+        let source = self.source()?;
+        Ok(match noticed {
+            Noticed::Journal => source.journal("orders"),
+            Noticed::Wal => source.wal("orders"),
+        })
+    }
+
+    /// Its URL.
+    pub(super) fn url(&self) -> &str {
+        &self.url
     }
 
     pub(super) async fn store(&self) -> anyhow::Result<PostgresStore> {

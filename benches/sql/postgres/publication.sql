@@ -1,0 +1,2 @@
+-- The relay's publication.
+select publication from seriatim.relay

@@ -1,0 +1,2 @@
+-- Drops it.
+select pg_drop_replication_slot($1)
