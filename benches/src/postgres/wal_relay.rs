@@ -57,8 +57,8 @@ pub(super) async fn wal_relay(
 
 /// The program, of the server's version or of any.
 fn pg_recvlogical() -> Option<PathBuf> {
-    let folders =
-        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_else(Vec::new);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let debian = ["/usr/lib/postgresql/15/bin".into()];
     folders
         .into_iter()

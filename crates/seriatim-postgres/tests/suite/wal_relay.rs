@@ -154,7 +154,7 @@ async fn a_slow_reader_keeps_its_walsender() {
     assert!(all(&mut follower).await.is_empty());
     hold(&shop).await;
     is_read(&shop).await;
-    let (reader, began) = (walsender(&shop).await, std::time::Instant::now());
+    let (reader, began) = (walsender(&shop).await, seriatim::clock::now());
     shop.sql("insert into orders values (1, 0)").await;
     is_held(&shop).await;
     // Without signs of life in the middle of an append, the server would have ended the session after eight seconds.
