@@ -10,6 +10,8 @@ pub mod envelope;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod redis_stream;
+#[cfg(feature = "sqs")]
+pub mod sqs;
 pub mod webhook;
 mod generations;
 mod memory;
@@ -25,6 +27,8 @@ pub use memory::{Generation, Judgement, Mark, NoMark};
 pub use nats::{Nats, NatsSettings};
 pub use redis_stream::{RedisStream, StreamSettings};
 pub use sink::{Guarantee, Memory, Sink, Unit};
+#[cfg(feature = "sqs")]
+pub use sqs::{Sqs, SqsSettings};
 pub use stdout::Stdout;
 pub use template::{BadTemplate, Template};
 pub use webhook::{Webhook, WebhookSettings};

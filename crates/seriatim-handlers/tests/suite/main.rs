@@ -6,3 +6,5 @@
 #[cfg(feature = "nats")]
 mod nats;
 mod redis_stream;
+#[cfg(feature = "sqs")]
+mod sqs;

@@ -7,6 +7,7 @@ mod pgbouncer;
 mod postgres;
 mod proxy;
 mod redis;
+mod sqs;
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -20,6 +21,7 @@ pub use pgbouncer::PgBouncer;
 pub use postgres::Postgres;
 pub use proxy::Proxy;
 pub use redis::{Redis, RedisCluster};
+pub use sqs::Sqs;
 
 /// A server that could not be started.
 #[derive(Debug)]
