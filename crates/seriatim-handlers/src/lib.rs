@@ -1,5 +1,6 @@
 //! Sinks: where changes go outside of the databases, and outside of Rust. A [`Command`] reads them as lines of JSON, a
-//! [`Webhook`] gets them by POST, [`Stdout`] writes them to the standard output, a [`RedisStream`] holds them as entries.
+//! [`Webhook`] gets them by POST, [`Stdout`] writes them to the standard output, a [`RedisStream`] holds them as entries. NATS and SQS are
+//! features.
 //!
 //! All of them see each change at least once, with an id that is the same on every redelivery, and the changes of one object in
 //! order: the next one is sent when the one before it is answered. [`Sink`] is their contract. A sink with a [`Memory`] holds each

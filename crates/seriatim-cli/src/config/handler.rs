@@ -122,7 +122,9 @@ fn the_one<'a>(section: &Section<'a>) -> Result<(&'static str, Setting<'a>)> {
         );
     }
     named.pop().ok_or_else(|| {
-        let examples = SINKS.map(|sink| sink.example).join(", ");
+        let examples: Vec<&str> =
+            SINKS.iter().map(|sink| sink.example).filter(|example| !example.is_empty()).collect();
+        let examples = examples.join(", ");
         section
             .wrong(format!("{} names no handler", section.path()))
             .help(format!(r#"give it exactly one of: sql = "…", {examples}"#))

@@ -8,6 +8,8 @@ mod nats;
 mod once;
 mod redis_stream;
 mod sinks;
+#[cfg(feature = "sqs")]
+mod sqs;
 mod stdout;
 mod webhook;
 

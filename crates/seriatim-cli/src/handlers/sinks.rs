@@ -14,7 +14,8 @@ use crate::config::{CaptureKind, Config, HandlerConfig, Section, Setting};
 use crate::error::Result;
 
 /// All sinks, in the order in which the program names them.
-pub const SINKS: [SinkKind; 5] = [command::SINK, webhook::SINK, stdout::SINK, redis_stream::SINK, NATS];
+pub const SINKS: [SinkKind; 7] =
+    [command::SINK, webhook::SINK, stdout::SINK, redis_stream::SINK, NATS, SQS, KAFKA];
 
 /// Known to every build, so that one without it says so.
 const NATS: SinkKind = SinkKind {
@@ -32,11 +33,40 @@ const NATS: SinkKind = SinkKind {
     },
 };
 
+/// Known to every build, so that one without it says so.
+const SQS: SinkKind = SinkKind {
+    key: "sqs",
+    example: r#"sqs = "…""#,
+    settings: &["url", "url_env", "key"],
+    sections: &[],
+    #[cfg(feature = "sqs")]
+    read: super::sqs::read,
+    #[cfg(not(feature = "sqs"))]
+    read: |_, setting| {
+        Err(setting
+            .wrong("needs SQS, which this build has not")
+            .help("build it with `cargo build --release --features sqs`"))
+    },
+};
+
+/// Named so that nobody looks for a typing error: there is no such sink.
+const KAFKA: SinkKind = SinkKind {
+    key: "kafka",
+    example: "",
+    settings: &["brokers", "key"],
+    sections: &[],
+    read: |_, setting| {
+        Err(setting.wrong("asks for Kafka, which Seriatim cannot write to yet").help(
+            "use redis_stream, nats or sqs, or a command that writes to Kafka by itself: command = [\"…\"]",
+        ))
+    },
+};
+
 /// One kind of sink, as `[feed.X.handler]` has it.
 pub struct SinkKind {
     /// The setting that asks for it.
     pub key: &'static str,
-    /// How that is written.
+    /// How that is written. Empty for one that is refused.
     pub example: &'static str,
     /// The other settings that only it has.
     pub settings: &'static [&'static str],
@@ -120,6 +150,12 @@ impl Place<'_> {
     pub fn ids_rise(&self) -> bool {
         let capture = self.config.feeds.get(self.feed).map(|feed| feed.capture);
         matches!(capture, Some(CaptureKind::Journal | CaptureKind::Log))
+    }
+
+    /// Whether a change has the same id each time it comes, and no other change of the feed ever has it.
+    pub fn ids_are_kept(&self) -> bool {
+        let capture = self.config.feeds.get(self.feed).map(|feed| feed.capture);
+        matches!(capture, Some(CaptureKind::Journal | CaptureKind::Log | CaptureKind::Wal))
     }
 
     /// Where the changes come from, in Debezium's words.

@@ -11,6 +11,8 @@ mod config;
 #[cfg(feature = "nats")]
 mod nats;
 mod sinks;
+#[cfg(feature = "sqs")]
+mod sqs;
 mod sources;
 mod feeds;
 mod filters;
