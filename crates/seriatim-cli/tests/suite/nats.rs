@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use seriatim_testkit::servers::Nats;
 
-use crate::handling::{eventually, program, run_once, shop_with};
+use crate::handling::{Running, eventually, program, run_once, shop_with};
 use crate::shop::Shop;
 
 /// Asks JetStream for something, in NATS' own words.
@@ -99,6 +99,46 @@ fn hosts_that_are_killed_in_the_middle_leave_every_change_once() {
     }
     run_once(&shop).expect(0, &[]);
     assert_eq!(messages(&server), 803);
+}
+
+#[test]
+fn a_server_that_is_killed_in_the_middle_loses_and_doubles_nothing() {
+    let mut server = Nats::start().unwrap();
+    make_stream(&server, json!({}));
+    let shop = shop(&server, "batch = 5");
+    shop.run("watch").expect(0, &[]);
+    let host = Running::start(&shop, "run");
+    for round in 1..5 {
+        let writes: String = (0..100)
+            .map(|write| format!("update orders set amount = amount + 1 where id = {};", write % 3 + 1))
+            .collect();
+        let before = messages(&server);
+        shop.sql(&format!("begin; {writes} commit;"));
+        eventually("some are sent", || messages(&server) > before, || host.log());
+        server.restart().unwrap();
+        // JetStream reads its files before it answers.
+        let stream = || ask(&server, "STREAM.INFO.ORDERS", &json!({}));
+        eventually("the stream is there", || stream()["state"].is_object(), || host.log());
+        let count = || messages(&server);
+        eventually("all are there", || count() == 3 + round * 100, || format!("{}: {}", count(), host.log()));
+    }
+    host.stop().expect(0, &[]);
+    let mut histories: std::collections::BTreeMap<String, Vec<u64>> = Default::default();
+    for sequence in 1..=messages(&server) {
+        let told = ask(&server, "STREAM.MSG.GET.ORDERS", &json!({"seq": sequence}));
+        let headers = base64::Engine::decode(
+            &base64::engine::general_purpose::STANDARD,
+            told["message"]["hdrs"].as_str().unwrap(),
+        );
+        let headers = String::from_utf8(headers.unwrap()).unwrap();
+        let mark = headers.lines().find_map(|line| line.strip_prefix("Seriatim-Mark: ")).unwrap();
+        let rank = mark.split_once('-').unwrap().1.parse().unwrap();
+        histories.entry(told["message"]["subject"].to_string()).or_default().push(rank);
+    }
+    assert_eq!(histories.len(), 3);
+    for (subject, ranks) in histories {
+        assert!(ranks.is_sorted_by(|rank, next| rank < next), "{subject}: {ranks:?}");
+    }
 }
 
 #[test]

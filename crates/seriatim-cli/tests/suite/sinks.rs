@@ -79,6 +79,23 @@ fn a_form_that_cannot_be_is_told_why() {
     said("sql = \"select 1\"\nformat = \"debezium\"", &["format is for sinks, and this handler has sql"]);
 }
 
+#[test]
+fn sinks_that_this_build_has_not_are_told_of() {
+    let said = |handler: &str, words: &[&str]| {
+        shop_with(handler).run("check").expect(2, words);
+    };
+    said(
+        "kafka = \"orders\"\nbrokers = \"127.0.0.1:9092\"",
+        &["handler.kafka asks for Kafka, which Seriatim cannot write to yet"],
+    );
+    if !cfg!(feature = "sqs") {
+        said("sqs = \"https://sqs.x.amazonaws.com/1/o.fifo\"", &["needs SQS", "--features sqs"]);
+    }
+    if !cfg!(feature = "nats") {
+        said("nats = \"orders.{id}\"", &["needs NATS", "--features nats"]);
+    }
+}
+
 fn to_stream(redis: &Redis) -> String {
     format!("redis_stream = \"orders\"\nurl = \"{}\"", redis.url())
 }
@@ -217,18 +234,76 @@ fn another_number_of_partitions_holds_each_change_once() {
 }
 
 #[test]
-fn a_server_that_may_forget_and_a_stream_that_is_trimmed_are_told_of() {
+fn a_server_that_may_forget_is_told_of() {
     let redis = Redis::start().unwrap();
     let shop = shop_with(&to_stream(&redis));
     shop.run("check").expect(0, &["risk", "appendonly no", "appendfsync always"]);
     run_once(&shop).expect(0, &[]);
     let status = shop.run("status --json").expect(0, &["can lose changes of the stream"]);
     assert!(status.stdout.contains("appendonly"), "{}", status.stdout);
-    let trimmed = shop_with(&format!("{}\nmax_entries = 100", to_stream(&redis)));
-    trimmed.run("check").expect(2, &["max_entries", "that nobody has read", "trim_unread = true"]);
     let named = shop_with("redis_stream = \"orders\"");
     named.run("check").expect(2, &["has no url", "redis://"]);
     let away = shop_with("redis_stream = \"orders\"\nurl = \"redis://:s3cret@127.0.0.1:1/\"");
     let ran = away.run("check").expect(1, &["connecting to Redis"]);
     assert!(!ran.stderr.contains("s3cret") && !ran.stdout.contains("s3cret"), "{ran:?}");
+}
+
+#[test]
+fn a_bound_of_the_stream_is_refused_without_consent() {
+    let to_stream =
+        |more: &str| shop_with(&format!("redis_stream = \"orders\"\nurl = \"redis://127.0.0.1:1/\"\n{more}"));
+    for line in ["check", "run --once"] {
+        let bounded = to_stream("max_entries = 100");
+        bounded.run(line).expect(2, &["max_entries", "that nobody has read", "trim_unread = true"]);
+    }
+    to_stream("trim_unread = true").run("check").expect(2, &["means nothing without max_entries"]);
+    let agreed = to_stream("max_entries = 100\ntrim_unread = true").run("check");
+    assert!(!agreed.stderr.contains("max_entries") && !agreed.stdout.contains("max_entries"), "{agreed:?}");
+}
+
+/// Targets that are away: nobody listens there, or somebody who never answers.
+fn dead_targets(silent: u16) -> Vec<(&'static str, String)> {
+    let mut targets = Vec::new();
+    for port in [1, silent] {
+        let host = format!("127.0.0.1:{port}");
+        targets.push(("redis", format!("redis_stream = \"orders\"\nurl = \"redis://{host}/\"")));
+        targets.push(("webhook", format!("webhook = \"http://{host}/\"")));
+        if cfg!(feature = "nats") {
+            targets.push(("nats", format!("nats = \"orders.{{id}}\"\nurl = \"nats://{host}\"")));
+        }
+        if cfg!(feature = "sqs") {
+            targets.push(("sqs", format!("sqs = \"http://{host}/1/orders.fifo\"")));
+        }
+    }
+    targets
+}
+
+#[test]
+fn a_dead_target_slows_no_other_feed() {
+    // Connections to it are made, and nothing is ever said there.
+    let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let receiver = Server::start(|_| answer(200));
+    let shop = Shop::empty();
+    let mut config = "store = \"sqlite:shop.db\"\n[source.shop]\nurl = \"sqlite:shop.db\"\n".to_owned();
+    let dead = dead_targets(silent.local_addr().unwrap().port());
+    let living = ("living", format!("webhook = \"{}/in\"\nbatch = 1", receiver.address()));
+    for (number, (name, handler)) in dead.iter().chain([&living]).enumerate() {
+        config.push_str(&format!(
+            "[feed.{name}{number}]\nsource = \"shop\"\ncapture = \"journal\"\ntable = \"orders\"\npartitions = 1\n[feed.{name}{number}.handler]\n{handler}\n"
+        ));
+    }
+    shop.configure(&config);
+    shop.sql("create table orders (id integer primary key, amount integer)");
+    shop.run("watch").expect(0, &[]);
+    let host = Running::start(&shop, "run");
+    shop.sql("insert into orders (amount) values (10)");
+    eventually("the host handles", || !receiver.requests().is_empty(), || host.log());
+    let began = seriatim::clock::now();
+    for number in 2..12 {
+        shop.sql("insert into orders (amount) values (10)");
+        eventually("it is handled", || receiver.requests().len() >= number, || host.log());
+    }
+    // Each dead target takes five seconds and more to be found dead, again and again.
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(receiver.requests().len(), 11, "each once");
 }
