@@ -31,7 +31,7 @@ use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::source::Blocker;
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, NotedAction,
-    OnRewind, ParkedObject, Paused, Release, Renewal, Session, Store, StoreError,
+    OnRewind, ParkedObject, ParkedPage, Paused, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -218,6 +218,15 @@ impl Store for DynamoDbStore {
     ) -> Result<Vec<ParkedObject>, StoreError> {
         let objects = self.objects(feed, partition).await?;
         Ok(objects.into_iter().map(|object| object.shown(feed)).collect())
+    }
+
+    async fn parked_page(
+        &self,
+        feed: &FeedName,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ParkedPage, StoreError> {
+        self.page_of_objects(feed, after, limit).await
     }
 
     async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError> {

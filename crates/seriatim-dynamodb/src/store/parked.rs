@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use seriatim::change::Change;
 use seriatim::name::{FeedName, Partition};
-use seriatim::store::{DISCARDS_KEPT, Discard, Discarded, Discarding, ParkedState, StoreError};
+use seriatim::store::{DISCARDS_KEPT, Discard, Discarded, Discarding, ParkedPage, ParkedState, StoreError};
 use seriatim::value::Key;
 
 use super::DynamoDbStore;
@@ -75,6 +75,23 @@ impl DynamoDbStore {
         objects.retain(|object| partition.is_none_or(|partition| object.partition == partition));
         objects.sort_by_key(|object| object.number);
         Ok(objects)
+    }
+
+    /// Some of the parked objects of a feed, in the order of their names in keys.
+    pub(super) async fn page_of_objects(
+        &self,
+        feed: &FeedName,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ParkedPage, StoreError> {
+        let Some(found) = self.settled_feed(feed).await? else { return Ok(ParkedPage::default()) };
+        // One more than a page has tells whether there is another one.
+        let look = Look { limit: Some(limit.saturating_add(1)), after, ..Look::default() };
+        let items = self.look(&format!("parked/{}", found.life), look).await?;
+        let placed = items
+            .iter()
+            .map(|item| Ok((text_of(item, "processorId")?.to_owned(), ObjectItem::of(item)?.shown(feed))));
+        Ok(ParkedPage::cut(placed.collect::<Result<_, StoreError>>()?, limit))
     }
 
     pub(super) async fn one_object(

@@ -28,6 +28,8 @@ pub(super) struct Look<'a> {
     pub backwards: bool,
     /// At most so many.
     pub limit: Option<usize>,
+    /// Those after this second key.
+    pub after: Option<&'a str>,
 }
 
 /// How a transaction went.
@@ -52,7 +54,8 @@ impl DynamoDbStore {
 
     /// Items of a collection, in the order of their second key.
     pub(super) async fn look(&self, collection: &str, look: Look<'_>) -> Result<Vec<Item>, StoreError> {
-        let (mut found, mut from) = (Vec::new(), None);
+        let mut found = Vec::new();
+        let mut from = look.after.map(|after| keys::key(collection, after));
         loop {
             let mut query = self.client.query().table_name(&self.table).consistent_read(true);
             let condition = match look.beginning {

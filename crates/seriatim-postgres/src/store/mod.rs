@@ -34,7 +34,7 @@ use seriatim::lease::{HostView, Lease, LeaseView, Mark, Pulse, Reshape, Sighting
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, NotedAction,
-    OnRewind, ParkedObject, Paused, Release, Renewal, Session, Store, StoreError,
+    OnRewind, ParkedCount, ParkedObject, ParkedPage, Paused, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -238,6 +238,19 @@ impl Store for PostgresStore {
         partition: Option<Partition>,
     ) -> Result<Vec<ParkedObject>, StoreError> {
         parked::list(&self.database, feed, partition).await
+    }
+
+    async fn parked_page(
+        &self,
+        feed: &FeedName,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ParkedPage, StoreError> {
+        parked::page(&self.database, feed, after, limit).await
+    }
+
+    async fn parked_count(&self, feed: &FeedName, most: u64) -> Result<ParkedCount, StoreError> {
+        parked::count(&self.database, feed, most).await
     }
 
     async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError> {

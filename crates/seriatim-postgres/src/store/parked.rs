@@ -5,7 +5,10 @@ use jiff::Timestamp;
 use seriatim::change::Change;
 use seriatim::lease::Lease;
 use seriatim::name::{FeedName, Partition};
-use seriatim::store::{Checkpoint, ParkedFailure, ParkedObject, ParkedState, Parking, StoreError, Unparking};
+use seriatim::store::{
+    Checkpoint, ParkedCount, ParkedFailure, ParkedObject, ParkedPage, ParkedState, Parking, StoreError,
+    Unparking,
+};
 use seriatim::value::{Columns, Key, Row};
 use tokio_postgres::types::ToSql;
 
@@ -22,6 +25,8 @@ const SETTLE: &str = include_str!("../../queries/parked_settle.sql");
 const LOCK: &str = include_str!("../../queries/parked_lock.sql");
 const RETRY: &str = include_str!("../../queries/parked_retry.sql");
 const LIST: &str = include_str!("../../queries/parked_list.sql");
+const PAGE: &str = include_str!("../../queries/parked_page.sql");
+const COUNT: &str = include_str!("../../queries/parked_count.sql");
 const READ: &str = include_str!("../../queries/parked_read.sql");
 const CHANGES: &str = include_str!("../../queries/parked_changes.sql");
 
@@ -211,6 +216,37 @@ pub(super) async fn list(
     let partition = partition.map(|partition| partition.0.cast_signed());
     let listed = database.query("listing what is parked in", LIST, &[&feed.as_str(), &partition]).await?;
     listed.iter().map(|row| parked_object(feed, row)).collect()
+}
+
+/// Some of the parked objects of a feed, in the order of the index by which they are found.
+pub(super) async fn page(
+    database: &Database,
+    feed: &FeedName,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<ParkedPage, StoreError> {
+    // One more than a page has tells whether there is another one.
+    let limited = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let parameters: [&(dyn ToSql + Sync); 3] = [&feed.as_str(), &after.unwrap_or_default(), &limited];
+    let listed = database.query("listing what is parked in", PAGE, &parameters).await?;
+    let placed = listed.iter().map(|row| Ok((rows::get(row, 9)?, parked_object(feed, row)?)));
+    Ok(ParkedPage::cut(placed.collect::<Result<_, StoreError>>()?, limit))
+}
+
+/// How much is parked, if it is not more than so many.
+pub(super) async fn count(
+    database: &Database,
+    feed: &FeedName,
+    most: u64,
+) -> Result<ParkedCount, StoreError> {
+    let limited = i64::try_from(most).unwrap_or(i64::MAX);
+    let counted = database.query("counting what is parked in", COUNT, &[&feed.as_str(), &limited]).await?;
+    let Some(row) = counted.first() else { return Ok(ParkedCount::default()) };
+    Ok(ParkedCount {
+        objects: rows::number(row, 0)?,
+        changes: rows::number(row, 1)?,
+        more: rows::get(row, 2)?,
+    })
 }
 
 /// One parked object.

@@ -14,8 +14,8 @@ use seriatim::lease::{HostView, Lease, LeaseView, Liveness, Mark, Part, Pulse, R
 use seriatim::name::{Epoch, FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     ACTIONS_KEPT, Checkpoint, CheckpointError, DISCARDS_KEPT, Discard, Discarded, Discarding, EnsureError,
-    JoinError, NotedAction, OnRewind, ParkedFailure, ParkedObject, Parking, Paused, Release, Renewal,
-    Session, Store, StoreError, Unparking,
+    JoinError, NotedAction, OnRewind, ParkedFailure, ParkedObject, ParkedPage, Parking, Paused, Release,
+    Renewal, Session, Store, StoreError, Unparking,
 };
 use seriatim::value::{Columns, Key, Row};
 
@@ -359,6 +359,19 @@ impl Store for RedisStore {
         let partition = partition.map_or_else(String::new, |partition| partition.to_string());
         let arguments = [feed.as_str(), &partition];
         Ok(reply::parked(self.run("listing what is parked", &self.scripts.parked, &arguments).await?, feed)?)
+    }
+
+    async fn parked_page(
+        &self,
+        feed: &FeedName,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ParkedPage, StoreError> {
+        // One more than a page has tells whether there is another one.
+        let limited = limit.saturating_add(1).to_string();
+        let arguments = [feed.as_str(), after.unwrap_or("-inf"), &limited];
+        let answer = self.run("listing what is parked", &self.scripts.parked_page, &arguments).await?;
+        Ok(ParkedPage::cut(reply::placed_parked(answer, feed)?, limit))
     }
 
     async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError> {

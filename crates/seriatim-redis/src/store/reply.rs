@@ -175,6 +175,16 @@ pub(super) fn parked(answer: Value, feed: &FeedName) -> Result<Vec<ParkedObject>
     list(answer)?.into_iter().map(|answer| parked_object(answer, feed)).collect()
 }
 
+/// Parked objects, each with its place.
+pub(super) fn placed_parked(answer: Value, feed: &FeedName) -> Result<Vec<(String, ParkedObject)>> {
+    let mut parts = list(answer)?.into_iter();
+    let mut placed = Vec::new();
+    while let (Some(place), Some(object)) = (parts.next(), parts.next()) {
+        placed.push((Parts::of(Value::Array(vec![place]))?.text()?, parked_object(object, feed)?));
+    }
+    Ok(placed)
+}
+
 fn parked_object(answer: Value, feed: &FeedName) -> Result<ParkedObject> {
     let mut parts = Parts::of(answer)?;
     let mut object = ParkedObject {

@@ -33,7 +33,7 @@ use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Reshape, Sighting, View
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, NotedAction,
-    OnRewind, ParkedObject, Paused, Release, Renewal, Session, Store, StoreError,
+    OnRewind, ParkedCount, ParkedObject, ParkedPage, Paused, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -357,6 +357,25 @@ impl Store for SqliteStore {
     ) -> Result<Vec<ParkedObject>, StoreError> {
         let feed = feed.clone();
         self.read("listing what is parked in", move |transaction| parked::list(transaction, &feed, partition))
+            .await
+    }
+
+    async fn parked_page(
+        &self,
+        feed: &FeedName,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ParkedPage, StoreError> {
+        let (feed, after) = (feed.clone(), after.map(str::to_owned));
+        self.read("listing what is parked in", move |transaction| {
+            parked::page(transaction, &feed, after.as_deref(), limit)
+        })
+        .await
+    }
+
+    async fn parked_count(&self, feed: &FeedName, most: u64) -> Result<ParkedCount, StoreError> {
+        let feed = feed.clone();
+        self.read("counting what is parked in", move |transaction| parked::count(transaction, &feed, most))
             .await
     }
 

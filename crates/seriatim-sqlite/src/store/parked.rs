@@ -4,7 +4,9 @@ use rusqlite::{Connection, OptionalExtension, Result};
 use seriatim::change::Change;
 use seriatim::lease::{Lease, LeaseId};
 use seriatim::name::{FeedName, Partition};
-use seriatim::store::{ParkedFailure, ParkedObject, ParkedState, Parking, Unparking};
+use seriatim::store::{
+    ParkedCount, ParkedFailure, ParkedObject, ParkedPage, ParkedState, Parking, Unparking,
+};
 use seriatim::value::{Columns, Key, Row};
 
 use super::rows;
@@ -17,6 +19,8 @@ const TAKE_OUT: &str = include_str!("../../queries/parked_change_take_out.sql");
 const SETTLE: &str = include_str!("../../queries/parked_settle.sql");
 const REMOVE_EMPTY: &str = include_str!("../../queries/parked_remove_empty.sql");
 const LIST: &str = include_str!("../../queries/parked_list.sql");
+const PAGE: &str = include_str!("../../queries/parked_page.sql");
+const COUNT: &str = include_str!("../../queries/parked_count.sql");
 const READ: &str = include_str!("../../queries/parked_read.sql");
 const CHANGES: &str = include_str!("../../queries/parked_changes.sql");
 const RETRY: &str = include_str!("../../queries/parked_retry.sql");
@@ -81,6 +85,30 @@ pub(super) fn list(
     let mut statement = connection.prepare_cached(LIST)?;
     let partition = partition.map(|partition| partition.0);
     statement.query_map((feed.as_str(), partition), |row| parked_object(feed, row))?.collect()
+}
+
+/// Some of the parked objects of a feed, in the order of the index by which they are found.
+pub(super) fn page(
+    connection: &Connection,
+    feed: &FeedName,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<ParkedPage> {
+    let mut statement = connection.prepare_cached(PAGE)?;
+    // One more than a page has tells whether there is another one.
+    let limited = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let parameters = (feed.as_str(), after.unwrap_or_default(), limited);
+    let listed = statement.query_map(parameters, |row| Ok((row.get(9)?, parked_object(feed, row)?)))?;
+    Ok(ParkedPage::cut(listed.collect::<Result<_>>()?, limit))
+}
+
+/// How much is parked, if it is not more than so many.
+pub(super) fn count(connection: &Connection, feed: &FeedName, most: u64) -> Result<ParkedCount> {
+    let mut statement = connection.prepare_cached(COUNT)?;
+    let limited = i64::try_from(most).unwrap_or(i64::MAX);
+    statement.query_row((feed.as_str(), limited), |row| {
+        Ok(ParkedCount { objects: rows::number(row, 0)?, changes: rows::number(row, 1)?, more: row.get(2)? })
+    })
 }
 
 /// One parked object.

@@ -78,7 +78,8 @@ macro_rules! conformance {
             parked: parked_changes_come_back_whole_and_in_order, parking_twice_keeps_one, an_object_keeps_its_time_and_shows_its_last_failure,
                 parked_objects_are_listed_oldest_first_by_partition, no_more_changes_come_than_asked_for,
                 a_change_that_waits_for_nothing_is_not_lost, keys_of_another_type_are_other_objects,
-                parked_changes_survive_their_owner, one_and_one_point_zero_are_one_object, a_parked_object_is_found_by_its_key;
+                parked_changes_survive_their_owner, one_and_one_point_zero_are_one_object, a_parked_object_is_found_by_its_key,
+                parked_objects_come_page_by_page, parked_objects_are_counted_up_to_a_bound;
             retried: changes_that_are_done_are_parked_no_more, an_object_of_which_nothing_is_left_is_gone,
                 taking_out_twice_is_harmless, a_fenced_checkpoint_takes_nothing_out, what_is_left_counts_its_attempts_anew,
                 a_change_parked_with_the_last_ones_removal_is_kept, an_object_that_steps_aside_says_so,

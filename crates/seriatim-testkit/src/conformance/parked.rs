@@ -1,11 +1,13 @@
 //! Parked objects, and the changes that wait for them.
 
 use seriatim::change::Change;
-use seriatim::name::Partition;
-use seriatim::store::{Checkpoint, ParkedFailure, ParkedState, Parking};
+use seriatim::name::{FeedName, Partition};
+use seriatim::store::{
+    Checkpoint, ParkedCount, ParkedFailure, ParkedObject, ParkedPage, ParkedState, Parking, Unparking,
+};
 use seriatim::value::{Key, Value};
 
-use super::stage::{at, change, failed, waits};
+use super::stage::{at, change, failed, steps_aside, waits};
 use super::{Harness, Stage};
 
 fn parking(position: u64, parked: Vec<Parking>) -> Checkpoint {
@@ -155,4 +157,53 @@ pub async fn a_parked_object_is_found_by_its_key(harness: &impl Harness) {
     let found = stage.other.parked_object(&stage.feed, &key(1)).await.unwrap().unwrap();
     assert!(found.bytes > 100, "two changes take some room: {}", found.bytes);
     assert_eq!(found, listed);
+}
+
+/// However much is parked, a page is short; all pages together have each object once.
+pub async fn parked_objects_come_page_by_page(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    let parked = (0..7).map(|object| failed(change(20 + object, i64::try_from(object).unwrap()), "no", 5));
+    stage.store.checkpoint(&lease, &parking(30, parked.collect())).await.unwrap();
+    let all = stage.other.parked(&stage.feed, None).await.unwrap();
+    let (mut paged, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let page = stage.other.parked_page(&stage.feed, after.as_deref(), 3).await.unwrap();
+        assert!(page.objects.len() <= 3);
+        let gone = page.objects.first().map(|object| object.key.clone());
+        paged.extend(page.objects);
+        if after.is_none() {
+            // What is read later does not depend on what is gone by then.
+            let done = Unparking { key: gone.unwrap(), ids: (20..27).collect() };
+            let taken = Checkpoint { unparked: vec![done], ..parking(31, Vec::new()) };
+            stage.store.checkpoint(&lease, &taken).await.unwrap();
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let name = |object: &ParkedObject| object.key.identity();
+    let mut names = [all.iter().map(name).collect::<Vec<_>>(), paged.iter().map(name).collect()];
+    names.iter_mut().for_each(|names| names.sort());
+    assert_eq!(names[0], names[1]);
+    assert!(paged.iter().all(|object| all.contains(object)), "each as the whole list shows it");
+    let other = FeedName::new("other").unwrap();
+    assert_eq!(stage.other.parked_page(&other, None, 3).await.unwrap(), ParkedPage::default());
+}
+
+/// A count says that there are more than it has looked at.
+pub async fn parked_objects_are_counted_up_to_a_bound(harness: &impl Harness) {
+    let stage = Stage::set(harness).await;
+    let lease = stage.ada_takes(0).await;
+    let count = async |most| stage.other.parked_count(&stage.feed, most).await.unwrap();
+    assert_eq!(count(10).await, ParkedCount::default());
+    let parked = [(20, 1), (21, 2), (22, 3)].map(|(id, object)| failed(change(id, object), "no", 5));
+    let all = parked.into_iter().chain([waits(change(23, 3)), steps_aside(change(24, 4), "later", 1)]);
+    stage.store.checkpoint(&lease, &parking(30, all.collect())).await.unwrap();
+    let whole = ParkedCount { objects: 3, changes: 4, more: false };
+    assert_eq!(count(10).await, whole, "without the one that only stepped aside");
+    assert_eq!(count(4).await, whole);
+    let some = count(2).await;
+    assert!(some.more && some.objects <= 2, "{some:?}");
 }

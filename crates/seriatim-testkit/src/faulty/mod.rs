@@ -24,7 +24,7 @@ use seriatim::lease::{HostView, Lease, LeaseView, Pulse, Reshape, Sighting, View
 use seriatim::name::{FeedName, HostName, Partition, SessionId, StoreId};
 use seriatim::store::{
     Checkpoint, CheckpointError, Discard, Discarded, Discarding, EnsureError, JoinError, NotedAction,
-    OnRewind, ParkedObject, Paused, Release, Renewal, Session, Store, StoreError,
+    OnRewind, ParkedObject, ParkedPage, Paused, Release, Renewal, Session, Store, StoreError,
 };
 use seriatim::value::Key;
 
@@ -207,6 +207,15 @@ impl Store for FaultyStore {
         partition: Option<Partition>,
     ) -> Result<Vec<ParkedObject>, StoreError> {
         self.pass(Operation::Parked, self.store.parked(feed, partition)).await
+    }
+
+    async fn parked_page(
+        &self,
+        feed: &FeedName,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ParkedPage, StoreError> {
+        self.pass(Operation::Parked, self.store.parked_page(feed, after, limit)).await
     }
 
     async fn parked_changes(

@@ -13,6 +13,7 @@
 mod actions;
 mod done;
 mod error;
+mod error_groups;
 mod memory;
 mod parked;
 mod paused;
@@ -26,10 +27,11 @@ use serde::{Deserialize, Serialize};
 pub use actions::{ACTIONS_KEPT, NotedAction};
 pub use done::{DoneAbove, NotDoneAbove};
 pub use error::{CheckpointError, EnsureError, JoinError, StoreError};
+pub use error_groups::group_of;
 pub use memory::MemoryStore;
 pub use parked::{
-    Chained, Checkpoint, Discard, Discarded, Discarding, ParkedFailure, ParkedObject, ParkedState, Parking,
-    Unparking,
+    Chained, Checkpoint, Discard, Discarded, Discarding, ParkedCount, ParkedFailure, ParkedObject,
+    ParkedPage, ParkedState, Parking, Unparking,
 };
 
 pub use paused::Paused;
@@ -233,6 +235,23 @@ pub trait Store: Send + Sync + 'static {
         feed: &FeedName,
         partition: Option<Partition>,
     ) -> Result<Vec<ParkedObject>, StoreError>;
+
+    /// Some of the parked objects of a feed: at most `limit`, after the place where another page ended. They come in an order of the
+    /// store's own. An object that stays parked comes exactly once in all pages; what is read does not grow with what is parked.
+    async fn parked_page(
+        &self,
+        feed: &FeedName,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ParkedPage, StoreError> {
+        Ok(ParkedPage::of(self.parked(feed, None).await?, after, limit))
+    }
+
+    /// How many objects and changes of a feed are parked, for people: see [`ParkedObject::is_for_people`]. At most `most` objects and
+    /// as many changes are looked at.
+    async fn parked_count(&self, feed: &FeedName, most: u64) -> Result<ParkedCount, StoreError> {
+        parked::count_pages(self, feed, most).await
+    }
 
     /// One parked object; `None` when it is not parked.
     async fn parked_object(&self, feed: &FeedName, key: &Key) -> Result<Option<ParkedObject>, StoreError>;

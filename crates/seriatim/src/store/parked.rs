@@ -15,7 +15,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::DoneAbove;
+use super::{DoneAbove, Store, StoreError};
 use crate::change::{Change, Position};
 use crate::name::{FeedName, Partition};
 use crate::value::Key;
@@ -138,6 +138,79 @@ pub struct ParkedObject {
     pub failure: ParkedFailure,
     /// Since when, by the store's clock.
     pub since: Timestamp,
+}
+
+impl ParkedObject {
+    /// Whether it is parked, also while it is tried again: not one that only stepped aside for a moment.
+    pub fn is_for_people(&self) -> bool {
+        let failure = &self.failure;
+        failure.state == ParkedState::Parked || failure.attempts == 0 || failure.next_try.is_some()
+    }
+}
+
+/// Some of the parked objects of a feed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ParkedPage {
+    /// The objects, those that only stepped aside for a moment included.
+    pub objects: Vec<ParkedObject>,
+    /// Where the next page begins; `None` after the last one.
+    pub next: Option<String>,
+}
+
+impl ParkedPage {
+    /// A page of all that is parked, in the order of the objects' names.
+    pub fn of(objects: Vec<ParkedObject>, after: Option<&str>, limit: usize) -> Self {
+        let mut named: Vec<(String, ParkedObject)> =
+            objects.into_iter().map(|object| (object.key.identity(), object)).collect();
+        named.retain(|(name, _)| after.is_none_or(|after| name.as_str() > after));
+        named.sort_by(|(one, _), (other, _)| one.cmp(other));
+        ParkedPage::cut(named, limit)
+    }
+
+    /// Objects with their places, in order: those beyond the limit only tell that there are more.
+    pub fn cut(mut placed: Vec<(String, ParkedObject)>, limit: usize) -> Self {
+        let more = placed.len() > limit;
+        placed.truncate(limit);
+        let next = placed.last().filter(|_| more).map(|(place, _)| place.clone());
+        ParkedPage { objects: placed.into_iter().map(|(_, object)| object).collect(), next }
+    }
+}
+
+/// How much is parked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParkedCount {
+    /// Objects.
+    pub objects: u64,
+    /// Changes, the failed ones included.
+    pub changes: u64,
+    /// There are more of both than were looked at.
+    pub more: bool,
+}
+
+/// So many objects are read at a time where a store does not count by itself.
+const COUNTED_AT_ONCE: usize = 500;
+
+/// Counts page by page.
+pub(super) async fn count_pages<S: Store + ?Sized>(
+    store: &S,
+    feed: &FeedName,
+    most: u64,
+) -> Result<ParkedCount, StoreError> {
+    let (mut count, mut seen, mut after) = (ParkedCount::default(), 0, None::<String>);
+    loop {
+        let at_once = usize::try_from(most - seen).unwrap_or(usize::MAX).min(COUNTED_AT_ONCE);
+        let page = store.parked_page(feed, after.as_deref(), at_once).await?;
+        seen += page.objects.len() as u64;
+        for object in page.objects.iter().filter(|object| object.is_for_people()) {
+            count.objects += 1;
+            count.changes += object.waiting;
+        }
+        let Some(next) = page.next else { return Ok(count) };
+        if seen >= most {
+            return Ok(ParkedCount { more: true, ..count });
+        }
+        after = Some(next);
+    }
 }
 
 /// What to drop of a parked object. The id is that of its first change: what the caller has seen.

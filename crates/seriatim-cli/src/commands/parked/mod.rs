@@ -9,7 +9,7 @@ mod show;
 pub use list::lines;
 
 use seriatim::FeedName;
-use seriatim::store::{ParkedObject, ParkedState, Store};
+use seriatim::store::{ParkedObject, Store};
 use seriatim::value::Key;
 
 use crate::args::Parked;
@@ -47,10 +47,9 @@ pub fn are_parked(feed: &str, what: &str) -> Error {
     ))
 }
 
-/// Whether an object is parked, also while it is tried again: not one that only stepped aside for a moment.
+/// Whether an object waits for a person, not one that only stepped aside for a moment.
 pub fn is_for_people(object: &ParkedObject) -> bool {
-    let failure = &object.failure;
-    failure.state == ParkedState::Parked || failure.attempts == 0 || failure.next_try.is_some()
+    object.is_for_people()
 }
 
 /// A feed that has run, and its store.

@@ -12,11 +12,10 @@ use std::time::Duration;
 use seriatim::lease::{HostView, Layout, LeaseView, Liveness, View};
 use seriatim::name::StoreId;
 use seriatim::source::{Blocker, Feed, Lag, Sliced, Slot};
-use seriatim::store::{ParkedObject, Paused};
+use seriatim::store::{ParkedCount, ParkedObject, Paused};
 use seriatim::{FeedName, Store};
 
 use super::owners::owner_of;
-use super::parked::is_for_people;
 use super::strays;
 use crate::args::Status;
 use crate::config::{Config, FeedConfig};
@@ -90,8 +89,7 @@ async fn report(config: &Config, store: &dyn Store) -> Result<Report> {
         notes.push(Obstacle { what: stray.what(config), remedy: stray.remedy(), since: None });
     }
     for name in &names {
-        let mut parked = store.parked(name, None).await?;
-        parked.retain(is_for_people);
+        let parked = Parked::of(store, name).await?;
         let pause = paused.iter().find(|paused| paused.feed == *name);
         let (feed, others) = feed_status(config, name, &view, parked, pause).await;
         feeds.push(feed);
@@ -118,7 +116,7 @@ async fn feed_status(
     config: &Config,
     name: &FeedName,
     view: &View,
-    parked: Vec<ParkedObject>,
+    parked: Parked,
     pause: Option<&Paused>,
 ) -> (FeedStatus, Vec<Blocker>) {
     let leases: Vec<&LeaseView> = view.leases.iter().filter(|lease| lease.id.feed == *name).collect();
@@ -146,9 +144,10 @@ async fn feed_status(
         capture: feed.map(|feed| feed.capture.as_str()),
         guarantee,
         partitions: leases.iter().zip(lags).map(|(lease, lag)| partition_status(lease, view, lag)).collect(),
-        parked: parked.len(),
-        parked_changes: parked.iter().map(|object| object.waiting).sum(),
-        parked_objects: parked.into_iter().map(ParkedStatus::from).collect(),
+        parked: usize::try_from(parked.count.objects).unwrap_or(usize::MAX),
+        parked_changes: parked.count.changes,
+        parked_more: parked.count.more,
+        parked_objects: parked.objects.into_iter().map(ParkedStatus::from).collect(),
         paused: pause.is_some(),
         blocked_by,
         slot,
@@ -156,6 +155,31 @@ async fn feed_status(
         queue: None,
     };
     (status, others)
+}
+
+/// So many parked objects of a feed, and as many changes, are counted at most: a status is quick however much is parked.
+const COUNTED: u64 = 100_000;
+
+/// So many parked objects are read to be shown.
+const READ: usize = 100;
+
+/// What is parked of a feed: how much, and some of it.
+struct Parked {
+    count: ParkedCount,
+    objects: Vec<ParkedObject>,
+}
+
+impl Parked {
+    async fn of(store: &dyn Store, feed: &FeedName) -> Result<Self> {
+        let count = store.parked_count(feed, COUNTED).await?;
+        if count.objects == 0 {
+            return Ok(Parked { count, objects: Vec::new() });
+        }
+        let mut objects = store.parked_page(feed, None, READ).await?.objects;
+        objects.retain(ParkedObject::is_for_people);
+        objects.sort_by_key(|object| object.since);
+        Ok(Parked { count, objects })
+    }
 }
 
 /// A change of the number of partitions that is under way.

@@ -73,6 +73,7 @@ impl FeedStatus {
     pub fn cells(&self) -> [(Style, String); 7] {
         let parked = match self.parked {
             0 => (FAINT, "0".to_owned()),
+            objects if self.parked_more => (BAD, format!("more than {objects}")),
             objects => (BAD, format!("{objects} ({} changes)", self.parked_changes)),
         };
         [

@@ -29,6 +29,9 @@ pub struct FeedStatus {
     pub partitions: Vec<PartitionStatus>,
     pub parked: usize,
     pub parked_changes: u64,
+    /// There are more of both than were counted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub parked_more: bool,
     /// For people only: the contract's JSON has the number.
     #[serde(skip)]
     pub parked_objects: Vec<ParkedStatus>,
@@ -191,6 +194,7 @@ pub mod tests {
             partitions: vec![partition],
             parked: 1,
             parked_changes: 2,
+            parked_more: false,
             parked_objects: vec![ParkedStatus {
                 key: r#"{"id":7}"#.to_owned(),
                 waiting: 2,

@@ -16,8 +16,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::error_groups::group_of;
 use crate::handler::Backoff;
+use crate::store::group_of;
 
 /// Kinds of errors that are told apart; all others count as one.
 const MOST_GROUPS: usize = 16;

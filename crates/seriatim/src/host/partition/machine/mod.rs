@@ -28,7 +28,6 @@ mod batch_run;
 mod batches;
 mod chain;
 mod ending;
-mod error_groups;
 mod failure_log;
 pub(crate) mod failures;
 mod healing;

@@ -3,8 +3,9 @@
 /// So much of an error tells its kind.
 const MOST: usize = 120;
 
-/// The kind of an error: its words, without numbers, names in quotes, and what holds digits.
-pub(super) fn group_of(error: &str) -> String {
+/// The kind of an error: its words, without numbers, names in quotes, and what holds digits. Errors of different objects with the same
+/// cause have the same one; it is empty where an error has no words.
+pub fn group_of(error: &str) -> String {
     let mut group = String::new();
     for word in unquoted(error).split_whitespace() {
         let word = if word.contains(|c: char| c.is_ascii_digit()) { "#" } else { word };
