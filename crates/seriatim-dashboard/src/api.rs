@@ -14,7 +14,7 @@ use crate::Desk;
 use crate::carry_out::carry_out;
 use crate::events::events;
 use crate::guard::Caller;
-use crate::panel::{Action, Done, MOST, ParkedQuery, Refusal, RefusalKind};
+use crate::panel::{Action, Done, Filter, MOST, ParkedQuery, Refusal, RefusalKind};
 
 const OPENAPI: &str = include_str!("../openapi.json");
 
@@ -27,7 +27,9 @@ pub fn routes() -> Router<Desk> {
         .route("/feeds/{feed}/pause", post(pause))
         .route("/feeds/{feed}/resume", post(resume))
         .route("/feeds/{feed}/rewind", post(rewind))
+        .route("/feeds/{feed}/history", get(history))
         .route("/parked", get(parked))
+        .route("/failures", get(failures))
         .route("/parked/retry", post(retry))
         .route("/parked/discard", post(discard))
         .route("/hosts", get(hosts))
@@ -104,7 +106,17 @@ pub fn parse_key(text: &str) -> Result<Value, Refusal> {
 }
 
 async fn parked(State(desk): State<Desk>, Query(query): Query<ParkedQuery>) -> Answer<Vec<Value>> {
-    desk.panel.parked(&query).await.map(Json)
+    let query = ParkedQuery { limit: Some(query.limit()), ..query };
+    Ok(Json(desk.panel.parked(&query).await?.lines))
+}
+
+async fn failures(State(desk): State<Desk>, Query(query): Query<ParkedQuery>) -> Answer<Value> {
+    desk.failures(&query).await.map(|(groups, more)| Json(json!({"groups": groups, "more": more})))
+}
+
+async fn history(State(desk): State<Desk>, Path(feed): Path<String>) -> Answer<Value> {
+    desk.feed(&feed).await?;
+    Ok(Json(json!(desk.past(&feed))))
 }
 
 async fn hosts(State(desk): State<Desk>) -> Answer<Vec<Value>> {
@@ -121,10 +133,7 @@ struct OnceQuery {
 }
 
 async fn once(State(desk): State<Desk>, Query(query): Query<OnceQuery>) -> Answer<Vec<Value>> {
-    let processor = query.processor.ok_or_else(|| {
-        Refusal::new(RefusalKind::Bad, "which processor?").help("ask for /api/v1/once?processor=NAME")
-    })?;
-    desk.panel.once(&processor).await.map(Json)
+    desk.panel.once(query.processor.as_deref()).await.map(Json)
 }
 
 #[derive(Deserialize)]
@@ -136,6 +145,12 @@ async fn actions(State(desk): State<Desk>, Query(query): Query<ActionsQuery>) ->
     desk.panel.actions(query.limit.unwrap_or(100).min(MOST)).await.map(Json)
 }
 
+/// Which parked objects somebody means.
+enum Which {
+    One(Value),
+    Matching(Filter),
+}
+
 /// What is said with any action.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -143,6 +158,9 @@ struct Said {
     feed: Option<String>,
     key: Option<Value>,
     all: bool,
+    error: Option<String>,
+    group: Option<String>,
+    dry_run: bool,
     tail: bool,
     partition: Option<u32>,
     host: Option<String>,
@@ -156,6 +174,17 @@ impl Said {
             return Ok(Said::default());
         }
         parsed(body)
+    }
+
+    /// One object by its key, or all that match.
+    fn which(&mut self) -> Result<Which, Refusal> {
+        let filter = Filter { error: self.error.take(), group: self.group.take() };
+        match (self.key.take(), self.all) {
+            (Some(key), false) if filter.is_empty() && !self.dry_run => Ok(Which::One(key)),
+            (None, true) => Ok(Which::Matching(filter)),
+            _ => Err(Refusal::new(RefusalKind::Bad, "either \"key\" or \"all\": true")
+                .help("\"error\", \"group\" and \"dry_run\" go with \"all\"")),
+        }
     }
 
     fn feed(&mut self) -> Result<String, Refusal> {
@@ -176,13 +205,15 @@ fn wanted<T>(given: Option<T>, what: &str) -> Result<T, Refusal> {
 async fn retry(State(desk): State<Desk>, Extension(caller): Extension<Caller>, body: Bytes) -> Answer<Value> {
     let mut said = Said::of(&body)?;
     let feed = said.feed()?;
-    let key = match (said.key.take(), said.all) {
-        (Some(_), true) | (None, false) => {
-            return Err(Refusal::new(RefusalKind::Bad, "either \"key\" or \"all\": true"));
+    let action = match said.which()? {
+        Which::One(key) => Action::Retry { feed, key: Some(key) },
+        Which::Matching(filter) if said.dry_run => {
+            return desk.panel.matching(&feed, &filter).await.map(Json);
         }
-        (key, _) => key,
+        Which::Matching(filter) if filter.is_empty() => Action::Retry { feed, key: None },
+        Which::Matching(filter) => Action::RetryMatching { feed, filter },
     };
-    desk.act(Action::Retry { feed, key }, &caller, said.reason).await.map(Json)
+    desk.act(action, &caller, said.reason).await.map(Json)
 }
 
 async fn discard(
@@ -191,13 +222,21 @@ async fn discard(
     body: Bytes,
 ) -> Answer<Value> {
     let mut said = Said::of(&body)?;
-    let feed = said.feed()?;
-    let (key, reason) = (wanted(said.key.take(), "key")?, wanted(said.reason.take(), "reason")?);
+    let (feed, tail) = (said.feed()?, said.tail);
+    let which = said.which()?;
+    if let (Which::Matching(filter), true) = (&which, said.dry_run) {
+        return desk.panel.matching(&feed, filter).await.map(Json);
+    }
+    let reason = wanted(said.reason.take(), "reason")?;
     if reason.trim().is_empty() {
         return Err(Refusal::new(RefusalKind::Bad, "the reason is empty").help("say why: it is kept"));
     }
     let why = Some(reason.clone());
-    desk.act(Action::Discard { feed, key, tail: said.tail, reason }, &caller, why).await.map(Json)
+    let action = match which {
+        Which::One(key) => Action::Discard { feed, key, tail, reason },
+        Which::Matching(filter) => Action::DiscardMatching { feed, filter, tail, reason },
+    };
+    desk.act(action, &caller, why).await.map(Json)
 }
 
 async fn hand_over(
@@ -265,10 +304,17 @@ impl Desk {
         caller: &Caller,
         reason: Option<String>,
     ) -> Result<Value, Refusal> {
-        let by = caller.name.as_deref().unwrap_or_default();
-        let outcome = carry_out(&*self.panel, &action, by, reason).await;
-        self.changed();
-        outcome
+        let by = caller.name.clone().unwrap_or_default();
+        // A caller that goes away ends neither what it asked for nor the note of what came of it.
+        let desk = self.clone();
+        let carried_out = tokio::spawn(async move {
+            let outcome = carry_out(&*desk.panel, &action, &by, reason).await;
+            desk.changed();
+            outcome
+        });
+        carried_out.await.unwrap_or_else(|error| {
+            Err(Refusal::new(RefusalKind::Unavailable, format!("the action ended early: {error}")))
+        })
     }
 }
 

@@ -24,11 +24,18 @@ pub async fn carry_out(
     panel.keep(&done).await?;
     let outcome = panel.act(action).await;
     done.outcome = match &outcome {
-        Ok(_) => "done".to_owned(),
+        Ok(answer) => told(answer),
         Err(refusal) => format!("refused: {}", refusal.sentence),
     };
     panel.keep(&done).await?;
     outcome
+}
+
+/// What came of an action, with its numbers where it has some.
+fn told(answer: &Value) -> String {
+    let number = |name: &str| answer[name].as_u64().map(|number| format!("{number} {name}"));
+    let numbers: Vec<String> = ["objects", "dropped", "left"].into_iter().filter_map(number).collect();
+    if numbers.is_empty() { "done".to_owned() } else { format!("done: {}", numbers.join(", ")) }
 }
 
 fn new_id() -> Result<String, Refusal> {

@@ -52,6 +52,7 @@ pub async fn watch_status(desk: WeakDesk) {
         }
         match desk.panel.status().await {
             Ok(status) => {
+                desk.remember(&status);
                 desk.news.send_if_modified(|last| {
                     let changed = last.as_ref() != Some(&status);
                     *last = Some(status);

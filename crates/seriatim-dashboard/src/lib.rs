@@ -26,7 +26,9 @@ mod carry_out;
 mod events;
 mod guard;
 mod pages;
+mod history;
 mod panel;
+mod parked;
 mod server;
 mod store_panel;
 mod tokens;
@@ -40,7 +42,7 @@ use axum::middleware::from_fn_with_state;
 use tokio::sync::{Notify, watch};
 
 pub use carry_out::carry_out;
-pub use panel::{Action, Done, MOST, Panel, ParkedQuery, Refusal, RefusalKind};
+pub use panel::{Action, Done, Filter, Listed, MOST, Panel, ParkedQuery, Refusal, RefusalKind};
 pub use server::serve;
 pub use store_panel::StorePanel;
 pub use tokens::Tokens;
@@ -123,6 +125,7 @@ impl Dashboard {
             news: watch::Sender::new(None),
             asked: Arc::new(Notify::new()),
             looking: Mutex::new(false),
+            history: Mutex::default(),
         }));
         let inside = Router::new().nest("/api/v1", api::routes()).merge(pages::routes());
         let routes = match base.is_empty() {
@@ -150,6 +153,7 @@ pub(crate) struct Inner {
     asked: Arc<Notify>,
     /// Somebody looks for those who listen.
     looking: Mutex<bool>,
+    history: Mutex<history::History>,
 }
 
 impl Deref for Desk {

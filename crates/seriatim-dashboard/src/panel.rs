@@ -18,8 +18,11 @@ pub trait Panel: Send + Sync + 'static {
     /// One object of a feed, by its key as JSON: whether it is parked, and the changes that wait.
     async fn object(&self, feed: &str, key: &Value) -> Result<Value, Refusal>;
 
-    /// Parked objects, as `seriatim parked list --json` shows them, oldest first.
-    async fn parked(&self, query: &ParkedQuery) -> Result<Vec<Value>, Refusal>;
+    /// Parked objects, each as `seriatim parked list --json` shows it, oldest first.
+    async fn parked(&self, query: &ParkedQuery) -> Result<Listed, Refusal>;
+
+    /// How much an action on all that matches would concern: `{"objects", "changes", "more"}`.
+    async fn matching(&self, feed: &str, filter: &Filter) -> Result<Value, Refusal>;
 
     /// Hosts that are not known to be dead.
     async fn hosts(&self) -> Result<Vec<Value>, Refusal>;
@@ -27,8 +30,8 @@ pub trait Panel: Send + Sync + 'static {
     /// Leases, as `seriatim lease list --json` shows them.
     async fn leases(&self) -> Result<Vec<Value>, Refusal>;
 
-    /// The signals of a processor, as `seriatim once list --json` shows them.
-    async fn once(&self, processor: &str) -> Result<Vec<Value>, Refusal>;
+    /// The signals of a processor or of all, as `seriatim once list --json` shows them.
+    async fn once(&self, processor: Option<&str>) -> Result<Vec<Value>, Refusal>;
 
     /// Does what somebody asked for, and says what came of it.
     async fn act(&self, action: &Action) -> Result<Value, Refusal>;
@@ -47,14 +50,46 @@ pub struct ParkedQuery {
     pub feed: Option<String>,
     /// Whose error has these words.
     pub error: Option<String>,
+    /// Whose error is of this kind: [`seriatim::store::group_of`].
+    pub group: Option<String>,
     /// At most so many.
     pub limit: Option<usize>,
+}
+
+/// Parked objects with certain errors; all without any condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Whose error has these words.
+    pub error: Option<String>,
+    /// Whose error is of this kind: [`seriatim::store::group_of`].
+    pub group: Option<String>,
+}
+
+impl Filter {
+    /// Whether it leaves nothing out.
+    pub fn is_empty(&self) -> bool {
+        *self == Filter::default()
+    }
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listed {
+    /// Its lines.
+    pub lines: Vec<Value>,
+    /// There are more, or there may be: not everything was looked at.
+    pub more: bool,
 }
 
 /// The most that a list has.
 pub const MOST: usize = 1000;
 
 impl ParkedQuery {
+    /// What is left out.
+    pub fn filter(&self) -> Filter {
+        Filter { error: self.error.clone(), group: self.group.clone() }
+    }
+
     /// At most so many, whatever was asked for.
     pub fn limit(&self) -> usize {
         self.limit.unwrap_or(100).min(MOST)
@@ -78,6 +113,24 @@ pub enum Action {
         feed: String,
         /// The object's key.
         key: Value,
+        /// All that waits, too.
+        tail: bool,
+        /// Why: it is kept.
+        reason: String,
+    },
+    /// Have all parked objects tried again that match, however many.
+    RetryMatching {
+        /// The feed.
+        feed: String,
+        /// Which ones.
+        filter: Filter,
+    },
+    /// Drop the first change, or all that waits, of all parked objects that match, however many.
+    DiscardMatching {
+        /// The feed.
+        feed: String,
+        /// Which ones.
+        filter: Filter,
         /// All that waits, too.
         tail: bool,
         /// Why: it is kept.
@@ -115,8 +168,8 @@ impl Action {
     /// In one word.
     pub fn name(&self) -> &'static str {
         match self {
-            Action::Retry { .. } => "retry",
-            Action::Discard { .. } => "discard",
+            Action::Retry { .. } | Action::RetryMatching { .. } => "retry",
+            Action::Discard { .. } | Action::DiscardMatching { .. } => "discard",
             Action::Move { .. } => "move",
             Action::Pause { .. } => "pause",
             Action::Resume { .. } => "resume",
@@ -129,6 +182,8 @@ impl Action {
         match self {
             Action::Retry { feed, .. }
             | Action::Discard { feed, .. }
+            | Action::RetryMatching { feed, .. }
+            | Action::DiscardMatching { feed, .. }
             | Action::Move { feed, .. }
             | Action::Pause { feed }
             | Action::Resume { feed }

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use seriatim::lease::{HostView, LeaseView, Liveness, View};
-use seriatim::store::{Discard, Discarding, ParkedObject, ParkedState};
-use seriatim::value::Key;
+use seriatim::store::{Discarding, ParkedObject};
 use seriatim::{Change, FeedName, HostName, Partition, Store};
 
-use crate::panel::{Action, Done, MOST, Panel, ParkedQuery, Refusal, RefusalKind};
+use crate::panel::{Action, Done, Filter, Listed, MOST, Panel, ParkedQuery, Refusal, RefusalKind};
+use crate::parked;
+
+/// So many parked objects of a feed are counted at most.
+const COUNTED: u64 = 100_000;
 
 /// The most changes of one object that are shown.
 const CHANGES: usize = 100;
@@ -37,13 +40,8 @@ impl StorePanel {
         known.ok_or_else(|| Refusal::new(RefusalKind::NotFound, format!("there is no feed {name:?}")))
     }
 
-    async fn parked_object(&self, feed: &FeedName, key: &Value) -> Result<Option<ParkedObject>, Refusal> {
-        let parked = self.store.parked(feed, None).await?;
-        Ok(parked.into_iter().find(|object| is_meant(&object.key, key)))
-    }
-
     async fn found(&self, feed: &FeedName, key: &Value) -> Result<ParkedObject, Refusal> {
-        let found = self.parked_object(feed, key).await?;
+        let (found, _) = parked::find(&*self.store, feed, key).await?;
         found.ok_or_else(|| Refusal::new(RefusalKind::NotFound, format!("feed {feed}: {key} is not parked")))
     }
 
@@ -64,10 +62,7 @@ impl StorePanel {
             Refusal::new(RefusalKind::Conflict, format!("what is parked of {key} changed in the meantime"))
                 .help("look at it again")
         };
-        let first = self.store.parked_changes(&feed, &object.key, 1).await?.first().map(|change| change.id);
-        let first = first.ok_or_else(changed)?;
-        let what = if tail { Discard::All(first) } else { Discard::First(first) };
-        match self.store.discard_parked(&feed, &object.key, what, reason).await? {
+        match parked::discard(&*self.store, &feed, &object.key, tail, reason).await? {
             Discarding::Done(dropped) => Ok(json!({"feed": feed, "dropped": dropped})),
             Discarding::Changed => Err(changed()),
             Discarding::Busy => {
@@ -109,14 +104,16 @@ impl Panel for StorePanel {
         let view = self.view().await?;
         let mut feeds = Vec::new();
         for name in self.store.feeds().await? {
-            let parked = self.store.parked(&name, None).await?;
+            let parked = self.store.parked_count(&name, COUNTED).await?;
             let leases = view.leases.iter().filter(|lease| lease.id.feed == name);
             feeds.push(json!({
                 "name": name,
                 "capture": null,
                 "guarantee": null,
                 "partitions": leases.map(|lease| partition(lease, &view)).collect::<Vec<_>>(),
-                "parked": parked.iter().filter(|object| is_for_people(object)).count(),
+                "parked": parked.objects,
+                "parked_changes": parked.changes,
+                "parked_more": parked.more,
                 "blocked_by": troubles(&name, &view),
             }));
         }
@@ -126,8 +123,12 @@ impl Panel for StorePanel {
 
     async fn object(&self, feed: &str, key: &Value) -> Result<Value, Refusal> {
         let feed = self.feed(feed).await?;
-        let Some(object) = self.parked_object(&feed, key).await? else {
-            return Ok(json!({"feed": feed, "key": key, "parked": null, "changes": []}));
+        let (found, more_to_look_at) = parked::find(&*self.store, &feed, key).await?;
+        let Some(object) = found else {
+            let looked_at = more_to_look_at.then_some(parked::COUNTED);
+            return Ok(json!({
+                "feed": feed, "key": key, "parked": null, "changes": [], "more": false, "looked_at": looked_at,
+            }));
         };
         let changes = self.store.parked_changes(&feed, &object.key, CHANGES).await?;
         Ok(json!({
@@ -139,21 +140,29 @@ impl Panel for StorePanel {
         }))
     }
 
-    async fn parked(&self, query: &ParkedQuery) -> Result<Vec<Value>, Refusal> {
+    async fn parked(&self, query: &ParkedQuery) -> Result<Listed, Refusal> {
         let feeds = match &query.feed {
             Some(feed) => vec![self.feed(feed).await?],
             None => self.store.feeds().await?,
         };
-        let mut lines = Vec::new();
+        let (filter, limit) = (query.filter(), query.limit.unwrap_or(MOST));
+        let (mut found, mut more) = (Vec::new(), false);
         for feed in &feeds {
-            let parked = self.store.parked(feed, None).await?;
-            let wanted = parked.iter().filter(|object| {
-                is_for_people(object)
-                    && query.error.as_ref().is_none_or(|words| object.failure.error.contains(words.as_str()))
-            });
-            lines.extend(wanted.take(query.limit() - lines.len()).map(parked_line));
+            let take = |object: ParkedObject| {
+                if filter.matches(&object.failure.error) {
+                    found.push(object);
+                }
+                true
+            };
+            more |= parked::look(&*self.store, feed, parked::LOOKED_AT, take).await?;
         }
-        Ok(lines)
+        more |= found.len() > limit;
+        found.sort_by_key(|object| object.since);
+        Ok(Listed { lines: found.iter().take(limit).map(parked_line).collect(), more })
+    }
+
+    async fn matching(&self, feed: &str, filter: &Filter) -> Result<Value, Refusal> {
+        parked::matching(&*self.store, &self.feed(feed).await?, filter).await
     }
 
     async fn hosts(&self) -> Result<Vec<Value>, Refusal> {
@@ -166,7 +175,7 @@ impl Panel for StorePanel {
         Ok(view.leases.iter().map(|lease| lease_line(lease, &view)).collect())
     }
 
-    async fn once(&self, _: &str) -> Result<Vec<Value>, Refusal> {
+    async fn once(&self, _: Option<&str>) -> Result<Vec<Value>, Refusal> {
         Err(Refusal::new(RefusalKind::Unsupported, "this page knows no ledger"))
     }
 
@@ -174,6 +183,13 @@ impl Panel for StorePanel {
         match action {
             Action::Retry { feed, key } => self.retry(feed, key.as_ref()).await,
             Action::Discard { feed, key, tail, reason } => self.discard(feed, key, *tail, reason).await,
+            Action::RetryMatching { feed, filter } => {
+                parked::retry_matching(&*self.store, &self.feed(feed).await?, filter).await
+            }
+            Action::DiscardMatching { feed, filter, tail, reason } => {
+                let feed = self.feed(feed).await?;
+                parked::discard_matching(&*self.store, &feed, filter, *tail, reason).await
+            }
             Action::Move { feed, partition, host } => self.hand_over(feed, *partition, host).await,
             Action::Pause { .. } | Action::Resume { .. } | Action::Rewind { .. } => {
                 Err(Refusal::new(RefusalKind::Unsupported, format!("this page cannot {}", action.name()))
@@ -193,18 +209,6 @@ impl Panel for StorePanel {
         let done = noted.iter().filter_map(|action| serde_json::from_str::<Done>(&action.text).ok());
         Ok(done.filter(|done| known.insert(done.id.clone())).take(limit).collect())
     }
-}
-
-/// Whether an object waits for a person: not one that only stepped aside for a moment.
-fn is_for_people(object: &ParkedObject) -> bool {
-    object.failure.state == ParkedState::Parked || object.failure.attempts == 0
-}
-
-fn is_meant(key: &Key, wanted: &Value) -> bool {
-    let shown = key.to_json();
-    let alone =
-        shown.as_object().filter(|columns| columns.len() == 1).and_then(|columns| columns.values().next());
-    shown == *wanted || alone == Some(wanted)
 }
 
 fn living(view: &View) -> impl Iterator<Item = &HostView> {
@@ -249,7 +253,7 @@ fn troubles(feed: &FeedName, view: &View) -> Vec<Value> {
     let all = living(view).flat_map(|host| host.troubles.iter().map(move |trouble| (host, trouble)));
     all.filter(|(_, trouble)| trouble.feed == *feed)
         .map(|(host, trouble)| {
-            json!({"what": format!("host {}: {}", host.name, trouble.what), "remedy": trouble.remedy, "since": null})
+            json!({"what": format!("host {}: {}", host.name, trouble.what), "remedy": trouble.remedy, "since": trouble.since})
         })
         .collect()
 }

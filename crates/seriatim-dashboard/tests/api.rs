@@ -191,7 +191,11 @@ async fn what_is_asked_for_wrongly_is_answered_with_a_sentence() {
     let (status, _) = act(&router, "/api/v1/parked/retry", &json!({"feed": huge}), Some("secret")).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(get(&router, "/api/v1/feeds/orders/objects?key=%7Bx").await.0, StatusCode::BAD_REQUEST);
-    assert_eq!(get(&router, "/api/v1/once").await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        get(&router, "/api/v1/once").await.0,
+        StatusCode::NOT_IMPLEMENTED,
+        "a store alone has no ledger"
+    );
 }
 
 #[tokio::test]
@@ -203,7 +207,7 @@ async fn what_somebody_did_is_kept_with_who_and_why() {
     let actions: Vec<Value> = serde_json::from_str(&get(&router, "/api/v1/actions").await.1).unwrap();
     let shown: Vec<_> = actions.iter().map(|done| (&done["by"], &done["action"], &done["reason"])).collect();
     assert_eq!(shown[1], (&json!("alice"), &json!("retry"), &json!("the partner is back")));
-    assert_eq!(actions[1]["outcome"], "done");
+    assert_eq!(actions[1]["outcome"], "done: 0 objects");
     assert!(actions[0]["outcome"].as_str().unwrap().starts_with("refused"));
     assert_eq!(actions.len(), 2);
 }
@@ -264,8 +268,8 @@ fn change(id: u64) -> Change {
         key: Some(Key::of("id", Value_::Integer(7))),
         op: Op::Update,
         at: "2026-11-16T08:00:00Z".parse().unwrap(),
-        before: Some(row("old <i>")),
-        after: Some(row("new")),
+        before: Some(row("private before <i>")),
+        after: Some(row("private after")),
         id,
         prev: None,
     }
@@ -283,7 +287,7 @@ async fn an_object_shows_what_waits_with_ids_that_scripts_can_read() {
         serde_json::from_str(&get(&router, &format!("/api/v1/feeds/orders/objects?key={key}")).await.1)
             .unwrap();
     assert_eq!(object["changes"][0]["id"], (1u64 << 60).to_string());
-    assert_eq!(object["changes"][1]["after"]["name"], "new");
+    assert_eq!(object["changes"][1]["after"]["name"], "private after");
     let (_, page) = get(&router, &format!("/feeds/orders/object?key={key}")).await;
     assert!(
         page.contains("no &#60;b&#62;") && !page.contains("<i>"),
@@ -293,7 +297,7 @@ async fn an_object_shows_what_waits_with_ids_that_scripts_can_read() {
     for path in ["/api/v1/feeds/orders/objects?key=7", "/feeds/orders/object?key=7"] {
         let (status, text) = get(&hidden, path).await;
         assert_eq!(status, StatusCode::OK);
-        assert!(!text.contains("new") && !text.contains("old"), "{path}: {text}");
+        assert!(!text.contains("private"), "{path}: {text}");
     }
 }
 
@@ -330,4 +334,108 @@ async fn those_who_listen_hear_the_status_at_first_and_after_an_action() {
     let body = json!({"feed": "orders", "key": {"id": 7}, "tail": true, "reason": "a test order"});
     act(&router, "/api/v1/parked/discard", &body, Some("secret")).await;
     hears("\"parked\":0").await;
+}
+
+/// A store with so many parked objects, every third of which failed for a reason of its own kind.
+async fn with_many_parked(objects: i64) -> Arc<MemoryStore> {
+    use seriatim::lease::Sighting;
+    let store = Arc::new(MemoryStore::new());
+    let feed = FeedName::new("orders").unwrap();
+    store.ensure(&feed, 1, &Position::text("0")).await.unwrap();
+    let host = HostName::new("a").unwrap();
+    let session =
+        store.join(&host, std::slice::from_ref(&feed), Duration::from_secs(10), None).await.unwrap();
+    let lease = store.view(std::slice::from_ref(&feed)).await.unwrap().leases.remove(0);
+    let lease = store.acquire(&session, &Sighting { lease, beat: None }).await.unwrap().unwrap();
+    let parking = |id: i64| {
+        let kind = if id % 3 == 0 { "is sold out" } else { "has no price" };
+        let (error, state) = (format!("article {id} {kind}"), ParkedState::Parked);
+        let failure = ParkedFailure { error, attempts: 5, state, next_try: None };
+        let key = Some(Key::of("id", Value_::Integer(id)));
+        Parking { change: Change { key, ..change(id.cast_unsigned()) }, failure: Some(failure) }
+    };
+    let mut checkpoint = Checkpoint::at(Position::text("2"));
+    checkpoint.parked = (0..objects).map(parking).collect();
+    store.checkpoint(&lease, &checkpoint).await.unwrap();
+    store
+}
+
+async fn states(store: &MemoryStore, words: &str) -> Vec<ParkedState> {
+    let parked = store.parked(&FeedName::new("orders").unwrap(), None).await.unwrap();
+    let meant = parked.iter().filter(|object| object.failure.error.contains(words));
+    meant.map(|object| object.failure.state).collect()
+}
+
+#[tokio::test]
+async fn an_action_takes_everything_that_matches_and_not_the_page() {
+    let store = with_many_parked(1_800).await;
+    let router =
+        Dashboard::new(StorePanel::new(store.clone())).open_reads(true).token("alice", "secret").router();
+    let (_, page) = get(&router, "/parked").await;
+    assert!(
+        page.contains("1200 objects, 1200 changes waiting") && page.contains("595 more like this"),
+        "{page}"
+    );
+    let failures: Value = serde_json::from_str(&get(&router, "/api/v1/failures").await.1).unwrap();
+    let sold_out = &failures["groups"][1];
+    assert_eq!((&sold_out["group"], &sold_out["objects"]), (&json!("article # is sold out"), &json!(600)));
+
+    let mut body = json!({"feed": "orders", "all": true, "group": sold_out["group"], "dry_run": true});
+    let (_, counted) = act(&router, "/api/v1/parked/retry", &body, Some("secret")).await;
+    assert_eq!((&counted["objects"], &counted["more"]), (&json!(600), &json!(false)));
+    assert_eq!(states(&store, "").await, [ParkedState::Parked; 1_800], "a dry run does nothing");
+
+    body["dry_run"] = json!(false);
+    assert_eq!(act(&router, "/api/v1/parked/retry", &body, Some("secret")).await.1["objects"], 600);
+    assert_eq!(states(&store, "sold out").await, [ParkedState::Retrying; 600]);
+    assert_eq!(states(&store, "no price").await, [ParkedState::Parked; 1_200]);
+
+    let body = json!({"feed": "orders", "all": true, "error": "no price", "reason": "never sold"});
+    assert_eq!(act(&router, "/api/v1/parked/discard", &body, Some("secret")).await.1["dropped"], 1_200);
+    assert_eq!(states(&store, "").await.len(), 600);
+    let actions: Vec<Value> = serde_json::from_str(&get(&router, "/api/v1/actions").await.1).unwrap();
+    assert_eq!(actions[0]["outcome"], "done: 1200 objects, 1200 dropped, 0 left");
+}
+
+#[tokio::test]
+async fn a_look_before_a_bulk_action_says_how_much_it_concerns() {
+    let store = with_many_parked(9).await;
+    let router =
+        Dashboard::new(StorePanel::new(store.clone())).open_reads(true).token("alice", "secret").router();
+    let (_, page) =
+        get(&router, "/parked/bulk?do=discard&feed=orders&group=article%20%23%20is%20sold%20out").await;
+    assert!(
+        page.contains("<strong>3 objects</strong>") && page.contains("Nothing has been done yet"),
+        "{page}"
+    );
+    assert_eq!(states(&store, "").await.len(), 9);
+}
+
+#[tokio::test]
+async fn much_that_is_parked_is_looked_at_in_part_and_said_so() {
+    let router = Dashboard::new(StorePanel::new(with_many_parked(2_500).await)).open_reads(true).router();
+    let (_, page) = get(&router, "/parked").await;
+    assert!(page.contains("There are more than were looked at"), "{page}");
+    let found = get(&router, "/api/v1/feeds/orders/objects?key=2499").await.1;
+    assert!(found.contains("article 2499"), "a key is found wherever it is: {found}");
+    let listed: Vec<Value> = serde_json::from_str(&get(&router, "/api/v1/parked?limit=7").await.1).unwrap();
+    assert_eq!(listed.len(), 7);
+}
+
+#[tokio::test]
+async fn every_page_is_there_and_teaches_when_it_is_empty() {
+    let router = dashboard().await.router();
+    for (path, words) in [
+        ("/", "no host is running"),
+        ("/feeds/orders", "Why is it not moving?"),
+        ("/parked", "Nothing is parked"),
+        ("/parked?feed=orders&error=x", "None any more"),
+        ("/hosts", "seriatim run"),
+        ("/queues", "seriatim queue push"),
+        ("/actions", "Nobody has done anything"),
+        ("/find?key=7", "not parked"),
+    ] {
+        let (status, page) = get(&router, path).await;
+        assert!(status == StatusCode::OK && page.contains(words), "{path}: {status} {page}");
+    }
 }

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use seriatim::name::{FeedName, ProcessorId};
 use seriatim::once::Listing;
-use seriatim_dashboard::{Action, Done, MOST, Panel, ParkedQuery, Refusal, RefusalKind, StorePanel};
+use seriatim_dashboard::{
+    Action, Done, Filter, Listed, MOST, Panel, ParkedQuery, Refusal, RefusalKind, StorePanel,
+};
 use tokio::sync::Mutex;
 
 use super::super::status::report::Report;
@@ -95,8 +97,9 @@ impl ConfigPanel {
             other => {
                 return Err(Refusal::new(
                     RefusalKind::Unsupported,
-                    format!("a queue has no {}", other.name()),
-                ));
+                    format!("a queue has no {} of several objects, or of a partition", other.name()),
+                )
+                .help("act on one object, or on all without a condition"));
             }
         };
         parked::execute(&self.config, &arguments).await?;
@@ -137,6 +140,12 @@ impl ConfigPanel {
     }
 }
 
+/// Whether the store knows this feed, or some.
+async fn knows(store: &OpenStore, only: Option<&str>) -> Result<bool> {
+    let feeds = store.feeds().await?;
+    Ok(only.is_none_or(|only| feeds.iter().any(|feed| feed.as_str() == only)))
+}
+
 #[async_trait]
 impl Panel for ConfigPanel {
     async fn status(&self) -> Result<Value, Refusal> {
@@ -154,18 +163,38 @@ impl Panel for ConfigPanel {
         }
     }
 
-    async fn parked(&self, query: &ParkedQuery) -> Result<Vec<Value>, Refusal> {
+    async fn parked(&self, query: &ParkedQuery) -> Result<Listed, Refusal> {
         let only = match &query.feed {
             Some(feed) => Some(self.named(feed)?.as_str()),
             None => None,
         };
-        let store = self.existing().await?.map(|(store, _)| store);
-        let mut lines = parked::lines(&self.config, store.as_ref(), only).await?;
-        if let Some(words) = &query.error {
-            lines.retain(|line| line["error"].as_str().is_some_and(|error| error.contains(words.as_str())));
+        let is_of_a_queue = only.is_some_and(|only| self.is_queue(only));
+        let mut listed = match self.existing().await? {
+            Some((store, panel)) if !is_of_a_queue && knows(&store, only).await? => {
+                panel.parked(query).await?
+            }
+            _ => Listed::default(),
+        };
+        let (filter, limit) = (query.filter(), query.limit.unwrap_or(MOST));
+        let queued = parked::lines(&self.config, None, only).await?;
+        listed.lines.extend(
+            queued
+                .into_iter()
+                .filter(|line| line["error"].as_str().is_some_and(|error| filter.matches(error))),
+        );
+        listed.more |= listed.lines.len() > limit;
+        listed.lines.truncate(limit);
+        Ok(listed)
+    }
+
+    async fn matching(&self, feed: &str, filter: &Filter) -> Result<Value, Refusal> {
+        if !self.is_queue(self.named(feed)?.as_str()) {
+            return self.store().await?.1.matching(feed, filter).await;
         }
-        lines.truncate(query.limit());
-        Ok(lines)
+        let mut lines = parked::lines(&self.config, None, Some(feed)).await?;
+        lines.retain(|line| line["error"].as_str().is_some_and(|error| filter.matches(error)));
+        let changes: u64 = lines.iter().filter_map(|line| line["waiting"].as_u64()).sum();
+        Ok(json!({"feed": feed, "dry_run": true, "objects": lines.len(), "changes": changes, "more": false}))
     }
 
     async fn hosts(&self) -> Result<Vec<Value>, Refusal> {
@@ -182,20 +211,25 @@ impl Panel for ConfigPanel {
         }
     }
 
-    async fn once(&self, processor: &str) -> Result<Vec<Value>, Refusal> {
-        let processor =
-            ProcessorId::new(processor).map_err(|bad| Refusal::new(RefusalKind::Bad, bad.to_string()))?;
+    async fn once(&self, processor: Option<&str>) -> Result<Vec<Value>, Refusal> {
+        let processor = processor.map(ProcessorId::new).transpose();
+        let processor = processor.map_err(|bad| Refusal::new(RefusalKind::Bad, bad.to_string()))?;
         let Some(ledger) = databases::existing_ledger(&self.config.store).await? else {
             return Ok(Vec::new());
         };
-        let listing = Listing { processor: Some(processor), ..Listing::default() };
+        let listing = Listing { processor, ..Listing::default() };
         Ok(once::lines(&*ledger, &listing, MOST).await?)
     }
 
     async fn act(&self, action: &Action) -> Result<Value, Refusal> {
         let feed = action.feed();
         match action {
-            Action::Retry { .. } | Action::Discard { .. } if self.is_queue(feed) => {
+            Action::Retry { .. }
+            | Action::Discard { .. }
+            | Action::RetryMatching { .. }
+            | Action::DiscardMatching { .. }
+                if self.is_queue(feed) =>
+            {
                 self.act_on_queue(action).await
             }
             Action::Pause { .. } => {

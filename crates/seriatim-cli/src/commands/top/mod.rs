@@ -147,7 +147,7 @@ async fn look_on(panel: Arc<ConfigPanel>, tell: mpsc::Sender<News>, now: Arc<Not
 async fn look(panel: &ConfigPanel) -> Result<Picture, Refusal> {
     let report = panel.report().await?;
     let parked = match report.feeds.iter().any(|feed| feed.parked > 0) {
-        true => panel.parked(&ParkedQuery { limit: Some(MOST), ..ParkedQuery::default() }).await?,
+        true => panel.parked(&ParkedQuery { limit: Some(MOST), ..ParkedQuery::default() }).await?.lines,
         false => Vec::new(),
     };
     Ok(Picture::new(report, parked, clock::wall()))
