@@ -170,6 +170,7 @@ fn is_key(key: &Key, wanted: &Value) -> bool {
     let alone =
         shown.as_object().filter(|columns| columns.len() == 1).and_then(|columns| columns.values().next());
     // Somebody who types a bare key means its text, too: that of a number with a fraction, or of a moment.
-    let as_text = |alone: &Value| alone.as_str().is_some_and(|text| wanted.to_string() == text);
+    let typed = wanted.to_string();
+    let as_text = |alone: &Value| alone.as_str() == Some(typed.as_str());
     shown == *wanted || alone == Some(wanted) || alone.is_some_and(as_text)
 }
