@@ -148,6 +148,9 @@ pub struct Demo {
     /// How long the writers work.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub seconds: u32,
+    /// Show it on the page, too, as long as it lasts. On port 9465 unless told otherwise.
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:9465", value_parser = crate::metrics::address)]
+    pub serve: Option<std::net::SocketAddr>,
 }
 
 /// `seriatim init`

@@ -11,7 +11,7 @@ use crate::unix_signals;
 pub async fn execute(arguments: &Demo) -> Result<()> {
     let shutdown = unix_signals::shutdown()?;
     tokio::select! {
-        shown = demo::show(Duration::from_secs(arguments.seconds.into())) => shown,
+        shown = demo::show(Duration::from_secs(arguments.seconds.into()), arguments.serve) => shown,
         () = shutdown => Ok(()),
     }
 }

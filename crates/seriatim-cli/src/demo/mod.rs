@@ -8,6 +8,7 @@ mod picture;
 mod proof;
 mod shop;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use seriatim::name::FeedName;
 use seriatim_sqlite::SqliteStore;
 use tokio::time::Instant;
 
+use crate::args::Shown;
+use crate::commands::serve::Serving;
 use crate::config::{Config, Environment};
 use crate::error::{Error, Result};
 use crate::output::{self, TITLE, styled};
@@ -37,12 +40,12 @@ const DRAIN: Duration = Duration::from_secs(60);
 /// How long a host may take to end.
 const END: Duration = Duration::from_secs(15);
 
-/// Shows it, with writers at work for so long.
-pub async fn show(length: Duration) -> Result<()> {
+/// Shows it, with writers at work for so long, and on the page, if that is wanted.
+pub async fn show(length: Duration, serve: Option<SocketAddr>) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("seriatim-demo-").tempdir();
     let folder =
         folder.map_err(|cause| Error::failed("the demo has no place for its files").caused_by(cause))?;
-    let outcome = Demo::begin(folder.path())?.play(length).await;
+    let outcome = Demo::begin(folder.path())?.play(length, serve).await;
     if outcome.is_err() {
         let kept = folder.keep();
         tracing::error!("the demo's files are kept in {}: shop.db, and the hosts' logs", kept.display());
@@ -56,6 +59,17 @@ async fn watch(config: &Path) -> Result<()> {
         setup::watch(feed, &*databases::open_store(&config.store).await?).await?;
     }
     Ok(())
+}
+
+/// The page of the demo, as long as it lasts.
+async fn served(config: &Path, address: SocketAddr) -> Result<Serving> {
+    let config = Config::load(config, &Environment::default())?;
+    let serving = Serving::start(&config, address, &Shown::default()).await?;
+    output::line(format_args!("page at {} until the demo ends", serving.address))?;
+    if let Some(token) = &serving.token {
+        output::line(format_args!("token for actions: {token}"))?;
+    }
+    Ok(serving)
 }
 
 struct Demo {
@@ -90,13 +104,18 @@ impl Demo {
         })
     }
 
-    async fn play(mut self, length: Duration) -> Result<()> {
+    async fn play(mut self, length: Duration, serve: Option<SocketAddr>) -> Result<()> {
         let store = SqliteStore::open(&self.shop).await;
         let store = store.map_err(|error| Error::from(seriatim::store::StoreError::from(error)))?;
         let notes = shop::connect(&self.shop)
             .map_err(|cause| Error::failed("the demo cannot read").caused_by(cause))?;
         // Watched before the writers start, so that each of their changes is seen as itself.
-        watch(&self.folder.join("seriatim.toml")).await?;
+        let config = self.folder.join("seriatim.toml");
+        watch(&config).await?;
+        let _serving = match serve {
+            Some(address) => Some(served(&config, address).await?),
+            None => None,
+        };
         for number in 1..=3 {
             self.hosts.push(DemoHost::start(&format!("host-{number}"), &self.folder)?);
         }

@@ -51,3 +51,4 @@ mod manual;
 mod top;
 mod alerts;
 mod packages;
+mod browser;

@@ -10,16 +10,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use seriatim_testkit::servers::Postgres;
 
-use crate::handling::{Running, eventually, shop_with};
+use crate::handling::{Running, eventually, program, shop_with};
 use crate::server::{Server, answer};
 use crate::shop::Shop;
 
-const TOKEN: &str = "a-long-secret";
+pub const TOKEN: &str = "a-long-secret";
 
 /// The page of a shop. It ends with this.
 pub struct Page {
     child: Child,
-    address: String,
+    pub address: String,
     lines: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ impl Page {
         serde_json::from_str(&body).unwrap_or(Value::String(body))
     }
 
-    fn parked(&self) -> usize {
+    pub fn parked(&self) -> usize {
         self.get("/api/v1/parked").as_array().unwrap().len()
     }
 
@@ -174,7 +174,16 @@ fn everything_is_seen_and_done_through_the_page(store: &str) {
     assert_eq!(names, ["rewind", "resume", "pause", "move", "retry"]);
     assert_eq!(actions[1]["reason"], "night is over");
     assert_eq!(actions[4]["by"], "operator");
-    for path in ["/", "/feeds/totals", "/parked", "/hosts", "/actions", "/feeds/totals/object?key=2"] {
+    for path in [
+        "/",
+        "/feeds/totals",
+        "/parked",
+        "/hosts",
+        "/queues",
+        "/once",
+        "/actions",
+        "/feeds/totals/object?key=2",
+    ] {
         assert!(page.get(path).as_str().unwrap().contains("Seriatim"), "{path}");
     }
 }
@@ -245,4 +254,18 @@ fn a_host_serves_the_page_too() {
     let address = log.split("page at http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
     let answered = || ask(&address, "GET", "/api/v1/hosts", &[], "").1;
     eventually("the host is shown", || answered().contains(r#""name":"one""#), || host.log());
+}
+
+#[test]
+fn the_demo_is_shown_on_the_page() {
+    let shop = Shop::empty();
+    let mut command = program(&shop, "demo --seconds 8 --serve 0");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let told = output.lines().map(Result::unwrap).find(|line| line.contains("page at http://")).unwrap();
+    let address = told.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let status = || ask(&address, "GET", "/api/v1/status", &[], "").1;
+    eventually("its hosts are shown", || status().contains(r#""name":"host-3""#), status);
+    drop(child.kill());
+    drop(child.wait());
 }
