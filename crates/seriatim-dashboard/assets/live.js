@@ -5,10 +5,14 @@ const sign = document.getElementById("live");
 let stale = false;
 let drawing = false;
 
-// Nobody's typing or reading with the keyboard is to be disturbed.
+// Neither typing is disturbed, nor typed words taken away, nor an answer that is told only once.
 function busy() {
   const at = document.activeElement;
-  return at !== null && ["INPUT", "SELECT", "TEXTAREA"].includes(at.tagName);
+  if (at !== null && ["INPUT", "SELECT", "TEXTAREA"].includes(at.tagName)) { return true; }
+  const main = document.getElementById("main");
+  const typed = (field) => field.type !== "hidden"
+    && (field.value !== field.defaultValue || field.checked !== field.defaultChecked);
+  return main.querySelector("[data-still]") !== null || [...main.querySelectorAll("input, textarea")].some(typed);
 }
 
 async function draw() {

@@ -33,8 +33,12 @@ pub async fn carry_out(
 
 /// What came of an action, with its numbers where it has some.
 fn told(answer: &Value) -> String {
-    let number = |name: &str| answer[name].as_u64().map(|number| format!("{number} {name}"));
-    let numbers: Vec<String> = ["objects", "dropped", "left"].into_iter().filter_map(number).collect();
+    let number = |(one, many): (&str, &str)| {
+        let number = answer[many].as_u64()?;
+        Some(format!("{number} {}", if number == 1 { one } else { many }))
+    };
+    let names = [("object", "objects"), ("dropped", "dropped"), ("left", "left")];
+    let numbers: Vec<String> = names.into_iter().filter_map(number).collect();
     if numbers.is_empty() { "done".to_owned() } else { format!("done: {}", numbers.join(", ")) }
 }
 

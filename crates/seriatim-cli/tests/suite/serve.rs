@@ -261,11 +261,14 @@ fn the_demo_is_shown_on_the_page() {
     let shop = Shop::empty();
     let mut command = program(&shop, "demo --seconds 8 --serve 0");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
-    let told = output.lines().map(Result::unwrap).find(|line| line.contains("page at http://")).unwrap();
+    // It is read to its end: a program whose output nobody reads ends.
+    let mut output = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told = output.find(|line| line.contains("page at http://")).unwrap();
+    let reading = std::thread::spawn(move || output.count());
     let address = told.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
     let status = || ask(&address, "GET", "/api/v1/status", &[], "").1;
     eventually("its hosts are shown", || status().contains(r#""name":"host-3""#), status);
     drop(child.kill());
     drop(child.wait());
+    reading.join().unwrap();
 }
