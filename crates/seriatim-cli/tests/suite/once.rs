@@ -393,9 +393,8 @@ mod dynamodb {
 
     #[test]
     fn what_makes_the_table_is_printed() {
+        // Nothing is connected to, so nobody needs credentials.
         let place = Place::at("dynamodb://signals?region=eu-west-1");
-        place.of("init --print terraform").expect(2, &["AWS_ACCESS_KEY_ID"]);
-        let place = Place::at("dynamodb://AK:hush@signals?region=eu-west-1");
         place.of("init --print terraform").expect(0, &["aws_dynamodb_table", "signals"]);
         place.of("init --print cloudformation").expect(0, &["AWS::DynamoDB::Table", "signals"]);
     }
