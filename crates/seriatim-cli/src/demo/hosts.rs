@@ -7,7 +7,21 @@ use std::time::Duration;
 
 use seriatim::clock;
 
+use crate::children;
 use crate::error::{Error, Result};
+
+/// The program, bound to this process where the system can do it: a demo that is killed leaves no hosts behind. The demo starts
+/// its hosts from its main thread, which is the one that the bond means.
+fn bound(program: &Path) -> Command {
+    let Some((launcher, step)) =
+        children::launcher().split_first().map(|(first, rest)| (first.clone(), rest.to_vec()))
+    else {
+        return Command::new(program);
+    };
+    let mut command = Command::new(launcher);
+    command.args(step).arg(std::process::id().to_string()).arg(program);
+    command
+}
 
 /// A host of the demo.
 pub struct DemoHost {
@@ -25,7 +39,7 @@ impl DemoHost {
             std::env::current_exe().map_err(|cause| cannot("find this program").caused_by(cause))?;
         let log = OpenOptions::new().create(true).append(true).open(folder.join("hosts.log"));
         let log = log.map_err(|cause| cannot("write the hosts' log").caused_by(cause))?;
-        let process = Command::new(program)
+        let process = bound(&program)
             .args(["run", "--host", name, "-c"])
             .arg(folder.join("seriatim.toml"))
             .stdin(Stdio::null())

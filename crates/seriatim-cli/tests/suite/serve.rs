@@ -256,6 +256,17 @@ fn a_host_serves_the_page_too() {
     eventually("the host is shown", || answered().contains(r#""name":"one""#), || host.log());
 }
 
+fn hosts_of(demo: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{demo}/task/{demo}/children")).unwrap();
+    children.split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
+/// Whether the process runs. One that has ended may stay in the list until somebody has asked for its end.
+fn is_alive(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    status.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
+}
+
 #[test]
 fn the_demo_is_shown_on_the_page() {
     let shop = Shop::empty();
@@ -268,7 +279,11 @@ fn the_demo_is_shown_on_the_page() {
     let address = told.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
     let status = || ask(&address, "GET", "/api/v1/status", &[], "").1;
     eventually("its hosts are shown", || status().contains(r#""name":"host-3""#), status);
+    let hosts = hosts_of(child.id());
+    assert_eq!(hosts.len(), 3, "{hosts:?}");
     drop(child.kill());
     drop(child.wait());
     reading.join().unwrap();
+    let left = || hosts.iter().filter(|host| is_alive(**host)).count();
+    eventually("its hosts die with it", || left() == 0, || format!("{} are left", left()));
 }
