@@ -62,7 +62,11 @@ impl Restored {
         let mut restored = Restored::folder("dynamodb");
         restored.store = format!("dynamodb://seriatim?endpoint={}", server.endpoint());
         restored._servers.push(Box::new(server));
-        restored.configured("sqlite:shop.db", "sqlite:shop.db")
+        let restored = restored.configured("sqlite:shop.db", "sqlite:shop.db");
+        // Right after its start DynamoDB Local answers so slowly that a host loses leases of a second and a half, and does again
+        // what it had not checkpointed.
+        restored.reconfigure("expire = \"1500ms\"", "expire = \"6s\"");
+        restored
     }
 
     /// What of the fixture is files.
